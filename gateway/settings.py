@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import math
 import os
 import re
@@ -12,10 +11,9 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from portico.resolvers.configuration import HostPort, HttpUrl, Secret, setting
+from portico.resolvers.configuration import HostPort, HttpUrl, Secret, is_setting, setting, types_of
 
 PREFIX = "PORTICO_"
 MAX_PORT = 65_535
@@ -296,19 +294,14 @@ class Settings:
 def declared(kind: type) -> Iterator[tuple[str, Any]]:
     """Yields each setting that a dataclass declares: its variable and its dataclass field."""
     for setting_field in dataclasses.fields(kind):
-        if "doc" in setting_field.metadata:
+        if is_setting(setting_field):
             yield PREFIX + setting_field.name.upper(), setting_field
 
 
-@functools.cache
-def _types_of(kind: type) -> Mapping[str, Any]:
-    return get_type_hints(kind, include_extras=True)
-
-
 def _values(kind: type, environ: Mapping[str, str]) -> dict[str, Any]:
-    types = _types_of(kind)
+    types = types_of(kind)
     return {
-        found.name: _parse(variable, environ[variable], _without_none(types[found.name]))
+        found.name: _parse(variable, environ[variable], types[found.name])
         for variable, found in declared(kind)
         if environ.get(variable)
     }
@@ -339,12 +332,6 @@ def kept_secret(path: Path) -> Secret:
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def _without_none(kind: Any) -> Any:
-    """Returns the type of a setting without None."""
-    given = [one for one in get_args(kind) if one is not NoneType]
-    return given[0] if NoneType in get_args(kind) else kind
-
-
 def _parse(name: str, text: str, kind: Any) -> Any:
     if kind is not Path and not _is_utf8(text):
         raise SettingsError(f"{name} is not UTF-8.")
@@ -365,8 +352,7 @@ def _parse(name: str, text: str, kind: Any) -> Any:
     if kind in {HttpUrl, HostPort}:
         (_require_url if kind == HttpUrl else split_address)(text, name)
         return text
-    # The remaining types accept any text. Handle a type that does not above.
-    assert kind in {str, Secret, Path}, kind
+    # The remaining types accept any text: str, Secret and Path.
     return kind(text)
 
 

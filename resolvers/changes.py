@@ -9,7 +9,6 @@ when the driver knows another primary, or when the server has not answered for l
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from pymongo.read_concern import ReadConcern
 from portico.resolvers.lru import Lru
 from portico.resolvers.writes import retries
 
+from .change_paths import require_paths
 from .documents import LENIENT, CollectionSpec, Database, Document
 from .tasks import end
 
@@ -47,12 +47,6 @@ _TIMESTAMP = "82"
 _REFUSED = {2, 9, 14}
 # A collection that nobody has: the server reads the conditions of a query, and finds nothing.
 _NOTHING = "changes.none"
-# The fields of the changes in a stream. Source: the reference of change events in the manual of MongoDB.
-_FIELDS = (
-    *("_id", "operationType", "ns", "to", "documentKey", "fullDocument", "fullDocumentBeforeChange"),
-    *("updateDescription", "operationDescription", "clusterTime", "wallTime", "collectionUUID"),
-    *("lsid", "txnNumber", "splitEvent"),
-)
 _numbers = count()
 
 
@@ -100,6 +94,7 @@ class ChangeSource:
     With `with_renamed`, it also gets the change by which another collection gets the name of one of these.
 
     Raises TypeError or ValueError for a path that is none: all sources share one change stream, which it would break.
+    Raises ValueError, too, if all changes that match are updates or deletions, but a path is one of their document.
     """
 
     collections: frozenset[str]
@@ -109,14 +104,7 @@ class ChangeSource:
     with_renamed: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.paths, str):
-            raise TypeError(f"`paths` of a change source must be a sequence of paths; got {self.paths!r}.")
-        for path in self.paths:
-            if not all(name and not name.startswith("$") for name in path.split(".")):
-                raise ValueError(f"`paths` of a change source has {path!r}, which is not the path of a field.")
-            if (first := path.partition(".")[0]) not in _FIELDS:
-                advice = "".join(f" Did you mean {one}?" for one in difflib.get_close_matches(first, _FIELDS, n=1))
-                raise ValueError(f"`paths` of a change source has {path!r}, but a change has no {first!r}.{advice}")
+        require_paths(self.match, self.paths)
 
     def follows(self, change: Document) -> bool:
         """Returns whether a change of the stream is one of these collections."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Annotated, Any
+import functools
+from collections.abc import Mapping
+from dataclasses import Field, field, fields
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 
 class Secret(str):
@@ -28,3 +32,27 @@ def setting(default: Any, doc: str) -> Any:
     can be unset.
     """
     return field(default=default, metadata={"doc": doc})
+
+
+_TYPES = (int, float, bool, str, Secret, Path, HttpUrl, HostPort)
+
+
+def is_setting(declared: Field[Any]) -> bool:
+    """Returns whether a field of a dataclass was declared by `setting`."""
+    return "doc" in declared.metadata
+
+
+@functools.cache
+def types_of(kind: type) -> Mapping[str, Any]:
+    """Returns the type of each setting, without None. Raises TypeError for a type that no setting has."""
+    found = {name: _without_none(given) for name, given in get_type_hints(kind, include_extras=True).items()}
+    for declared in fields(kind):
+        given = found[declared.name]
+        if is_setting(declared) and given not in _TYPES and get_origin(given) is not Literal:
+            raise TypeError(f"the setting {declared.name} has the type {given}, which no setting has.")
+    return found
+
+
+def _without_none(kind: Any) -> Any:
+    given = [one for one in get_args(kind) if one is not NoneType]
+    return given[0] if NoneType in get_args(kind) else kind

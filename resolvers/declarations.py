@@ -12,10 +12,11 @@ from typing import Any, ClassVar, TypeVar
 
 from .attachments import Attachment, Host, Hosts
 from .changes import ChangeSource
+from .configuration import is_setting
 from .documents import CollectionSpec, Database
 from .notifying import HiddenMembers, NotificationSource
 from .problems import Invariant
-from .writes.sweeps import STALE_AFTER, each
+from .writes.sweeps import STALE_AFTER, as_count, each
 
 T = TypeVar("T")
 
@@ -78,6 +79,10 @@ class Job:
     run: Callable[[Run], Coroutine[Any, Any, int]]
     is_shared: bool = False
     waits: bool = False
+
+    async def count(self, run: Run) -> int:
+        """Runs once, and returns how much was done. Raises TypeError if the function returns no number."""
+        return as_count(await self.run(run), self.run)
 
     # The age at which most marks count as left by a crash.
     STALE_AFTER: ClassVar[timedelta] = STALE_AFTER
@@ -235,7 +240,10 @@ class Domain:
     middleware: Callable[[Resources, Callable[[], Any]], Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:
-        """Raises TypeError for an argument of another type, such as `kinds=(KIND)`. It names the argument."""
+        """Raises TypeError for an argument of another type, such as `kinds=(KIND)`. It names the argument.
+
+        Raises ValueError for a description that is empty.
+        """
         for argument in fields(self):
             given, declared = getattr(self, argument.name), str(argument.type)
             if declared.startswith("Sequence["):
@@ -249,8 +257,25 @@ class Domain:
                 if not isinstance(one, kind):
                     what = "class" if kind is type else kind.__name__
                     raise TypeError(f"`{name}` of the domain {self.name} has {one!r}, which is not a {what}.")
-        if self.settings is not None and not (isinstance(self.settings, type) and is_dataclass(self.settings)):
-            raise TypeError(f"`settings` of the domain {self.name} must be a dataclass; got {self.settings!r}.")
+        if self.settings is not None:
+            self._require_settings(self.settings)
+        self._require_descriptions()
+
+    def _require_descriptions(self) -> None:
+        described: Sequence[Domain | Command | Gauge | Counter] = (self, *self.commands, *self.gauges, *self.counters)
+        for part in described:
+            if not isinstance(part.about, str) or not part.about.strip():
+                raise ValueError(f"the {type(part).__name__.lower()} {part.name} has an empty `about`. Describe it.")
+
+    def _require_settings(self, kind: object) -> None:
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            raise TypeError(f"`settings` of the domain {self.name} must be a dataclass; got {kind!r}.")
+        for given in fields(kind):
+            if not is_setting(given):
+                raise TypeError(
+                    f"`settings` of the domain {self.name} has the field {given.name} without a default and a "
+                    "documentation. Declare it with `portico.setting`."
+                )
 
     def _require_sequence(self, name: str, given: object) -> None:
         if not isinstance(given, list | tuple):

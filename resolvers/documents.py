@@ -105,6 +105,8 @@ class CollectionSpec(Generic[D]):
     `document` describes a document of the newest version as a TypedDict; a read with a projection gets a part of it.
     `shard_key` is None for a small collection that stays on one shard. `version` is the version of new documents.
     `upgrade` turns a whole document of any older version into the newest, without access to the database.
+
+    Raises ValueError for a unique index with which MongoDB would not shard the collection.
     """
 
     name: str
@@ -113,6 +115,17 @@ class CollectionSpec(Generic[D]):
     version: int = 1
     upgrade: Callable[[Document], Document] | None = None
     document: type[D] | None = None
+
+    def __post_init__(self) -> None:
+        key = list(self.shard_key or ())
+        for index in self.indexes:
+            # Source: the manual of MongoDB, "Unique Indexes", on sharded collections.
+            paths = list(index.document["key"])
+            if index.document.get("unique") and paths[0] != "_id" and paths[: len(key)] != key:
+                raise ValueError(
+                    f"the unique index of {', '.join(paths)} of the collection {self.name} does not begin with the "
+                    f"shard key, {', '.join(key)}. MongoDB would not shard the collection."
+                )
 
     def of(self, db: Database) -> AsyncCollection[D]:
         """Returns the collection in this database, for reads and inserts of its documents."""

@@ -70,6 +70,10 @@ class Problem:
                 yield problem
 
 
+class NoProblem(Exception):
+    """A check has yielded something other than a `Problem`."""
+
+
 @dataclass(frozen=True)
 class Invariant:
     """A condition that must always hold, and the check that finds its violations."""
@@ -77,10 +81,17 @@ class Invariant:
     name: str
     check: Callable[[Database], AsyncIterator[Problem]]
 
+    async def found(self, db: Database) -> AsyncIterator[Problem]:
+        """Yields the violations. Raises what the check raises, and NoProblem if it yields something else."""
+        async for problem in self.check(db):
+            if not isinstance(problem, Problem):
+                raise NoProblem(f"the check yielded {problem!r}. Yield a `portico.jobs.Problem`.")
+            yield problem
+
     async def problems(self, db: Database) -> AsyncIterator[Problem]:
         """Yields the violations. A check that fails is a problem, too. An outage raises its error."""
         try:
-            async for problem in self.check(db):
+            async for problem in self.found(db):
                 yield problem
         except Exception as error:
             if is_outage(error):

@@ -37,6 +37,8 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.field import StrawberryField
 
 T = TypeVar("T")
+# A method that is a resolver. For the type checker, a field is its method.
+Resolver = TypeVar("Resolver")
 Source = Mapping[str, Any]
 # Most getters read documents. The source of a connection's fields is the connection.
 Getter = Callable[[Any], Any]
@@ -266,14 +268,17 @@ def reads(
     weights: Mapping[str, float] | None = None,
     max_age: int | None = None,
     description: str | None = None,
-) -> Any:
+) -> Callable[[Resolver], Resolver]:
     """Returns a field with a resolver method that reads the paths `needs` of the document.
 
     Args:     text: as in `stored`.  each, extra, row, weights, max_age: as in `costs`.
     """
     extra += _METHOD + text // TEXT_UNIT
     cost = {_COST: Cost(length, extra, each=each, row=row, weights=weights, max_age=max_age)}
-    return strawberry.field(metadata={_SOURCE: Method(needs), **cost}, description=description)
+    field: Callable[[Resolver], Resolver] = strawberry.field(
+        metadata={_SOURCE: Method(needs), **cost}, description=description
+    )
+    return field
 
 
 def declaration_of(field: StrawberryField) -> Declaration | None:

@@ -23,7 +23,7 @@ from portico.schema.kinds import Kind, Node
 
 from .context import Context, Info, Operation, core
 from .errors import member_name
-from .fields import costs, kept_privately
+from .fields import Resolver, costs, kept_privately
 from .fingerprints import fingerprint_of, require_same_files
 from .nodes import find_node, shown
 from .roles import Role
@@ -284,7 +284,7 @@ def mutation(
     settles: bool = False,
     is_decided: idempotency.IsDecided | None = None,
     decides_key: KeyDecisions | None = None,
-) -> Any:
+) -> Callable[[Resolver], Resolver]:
     """Returns a mutation field for callers with this role; with None, for all callers.
 
     A mutation that `settles` passes `context.answering` to its write, and is answered as soon as it is decided. If a
@@ -299,7 +299,10 @@ def mutation(
         raise TypeError(f"`role` of a mutation must be a `portico.Role`; got {role!r}.")
     declared = costs(extra=MUTATION_COST, weights=weights)
     write = Write(role, settles=settles, is_decided=is_decided, decides_key=decides_key)
-    return strawberry.mutation(description=description, extensions=[write], metadata=declared)
+    field: Callable[[Resolver], Resolver] = strawberry.mutation(
+        description=description, extensions=[write], metadata=declared
+    )
+    return field
 
 
 def _key_of(given: Any) -> str | None:

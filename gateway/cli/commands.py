@@ -195,10 +195,13 @@ def _listen(
     server.require_startable(chosen, workers, _PATIENCE_SECONDS)
     listening = server.bind(host, port, _PATIENCE_SECONDS)
     address = _address(host, listening)
-    if has_storefront:
-        lines.show(f"The storefront is at {address}/shop.", bold=f"{address}/shop")
-    lines.show(f"Portico is at {address} (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.", bold=address)
-    server.serve(chosen, listening, workers=workers, reload=reload, app=app)
+
+    def show_address() -> None:
+        if has_storefront:
+            lines.show(f"The storefront is at {address}/shop.", bold=f"{address}/shop")
+        lines.show(f"Portico is at {address} (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.", bold=address)
+
+    server.serve(chosen, listening, workers=workers, reload=reload, when_started=show_address, app=app)
 
 
 def _address(host: str, listening: socket.socket) -> str:

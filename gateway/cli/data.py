@@ -16,7 +16,7 @@ import typer
 
 from portico.gateway import logs
 from portico.gateway.demo.loading import Demo
-from portico.gateway.domains import base_resources, load, schema_of
+from portico.gateway.domains import base_resources, load, schema_of, settings_of
 from portico.gateway.imports.runs import BadRecord, Import, Importer, Summary
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
@@ -53,10 +53,8 @@ def read_settings() -> Settings:
     found = Settings.from_env()
     logs.configure(found)
     domains = load(found.domain_names)
-    kinds = [domain.settings for domain in domains.all if domain.settings is not None]
-    for kind in kinds:
-        found.of(kind)
-    for given, meant in Settings.misspelt(kinds).items():
+    kinds = settings_of(found, domains)
+    for given, meant in Settings.misspelt([*kinds]).items():
         lines.warn(f"there is no setting {given}. Did you mean {meant}?")
     return found
 
@@ -262,7 +260,6 @@ async def run_jobs(settings: Settings) -> None:
     stopping = asyncio.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
-    typer.echo("The jobs are running. Press Ctrl-C to stop them.")
     domains = load(settings.domain_names)
     async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):
@@ -273,6 +270,7 @@ async def run_jobs(settings: Settings) -> None:
             worker = Worker(db, clock, settings.job_seconds, resources, domains.jobs, database=address)
             watch = LoopWatch()
             running = asyncio.create_task(worker.run())
+            typer.echo("The jobs are running. Press Ctrl-C to stop them.")
             stop_requested = asyncio.create_task(stopping.wait())
             await asyncio.wait({running, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
             await watch.aclose()

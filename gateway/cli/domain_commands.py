@@ -16,6 +16,7 @@ from portico.resolvers.declarations import Command
 from portico.resolvers.indexes import create_indexes
 
 from . import data, loops
+from .errors import Failure
 from .printing import printable
 
 
@@ -43,7 +44,10 @@ def _command(found: Command) -> Any:
 
 def _runner(found: Command) -> Callable[[], None]:
     def run() -> None:
-        if not loops.run(_run(data.read_settings(), found, Console(highlight=False))):
+        went_well = loops.run(_run(data.read_settings(), found, Console(highlight=False)))
+        if not isinstance(went_well, bool):
+            raise Failure(f"the command {found.name} must return True or False; it returned {went_well!r}.")
+        if not went_well:
             raise typer.Exit(1)
 
     return run

@@ -7,6 +7,7 @@ import gc
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp
 from portico.gateway.app import create_app
 from portico.gateway.http.cors import cors_of
 from portico.gateway.http.forwarded import Forwarded
+from portico.gateway.logs import configure
 from portico.gateway.settings import MAX_PORT, PREFIX, Settings, SettingsError, split_address
 
 from .huge_pages import use_huge_pages
@@ -84,13 +86,22 @@ def _give_back_memory() -> None:
 
 
 def serve(
-    settings: Settings, listening: socket.socket, *, workers: int, reload: bool, app: ASGIApp | None = None
+    settings: Settings,
+    listening: socket.socket,
+    *,
+    workers: int,
+    reload: bool,
+    when_started: Callable[[], None],
+    app: ASGIApp | None = None,
 ) -> None:
     """Serves until a signal stops it. Requests in flight then have `stop_seconds` to finish: see `stopping`.
 
     Args:     app: the application of `worker_app`, if this process serves. Other processes create their own.
+              when_started: is called once, when a process serves. With `reload`, it is called before.
+    Raises:   what the start of the gateway has raised; Failure if no worker can start.
     """
     if app is None:
+        configure(settings)
         tune_process()
     config = uvicorn.Config(
         app or "portico.gateway.cli.server:worker_app",
@@ -110,11 +121,11 @@ def serve(
         timeout_keep_alive=65,
         **protocols(settings),
     )
-    server = Server(config)
     if reload:
-        Reloading(config, target=server.run, sockets=[listening]).run()
+        when_started()
+        Reloading(config, target=Server(config).run_reloaded, sockets=[listening]).run()
     elif workers > 1:
-        Workers(config, sockets=[listening]).run()
+        Workers(config, [listening], when_started).run()
     else:
         with handling_ctrl_c():
-            server.run(sockets=[listening])
+            Server(config, when_started).run(sockets=[listening])

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,17 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import ChangeReload, Multiprocess, multiprocess
 
 from portico.gateway.http.connections import Connections
+from portico.gateway.logs import logger
 from portico.gateway.work.loop_watch import LoopWatch
 
 from .admin import Admin
+from .errors import Failure
+from .failures import line_of
+from .lines import warn
+from .starting import Lifespan, silent_logger
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
     from multiprocessing.synchronize import Event
 
     from portico.gateway.app import Gateway
@@ -46,10 +53,13 @@ class Server(uvicorn.Server):
     Meanwhile the gateway serves, and each answer closes its connection. Then the listening socket is closed without
     resetting a connection that waits in it, and the requests under way end. On Ctrl-C, or on a second signal, the
     gateway does not wait. Whenever it comes, Ctrl-C prints no traceback.
+
+    `when_started` is called when the server serves. If the start fails, `run` raises the error of the gateway.
     """
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, when_started: Callable[[], None] | None = None) -> None:
         super().__init__(config)
+        self._when_started = when_started
         self._connections = Connections()
         self.server_state = self._connections
         self._signals: list[int] = []
@@ -62,6 +72,17 @@ class Server(uvicorn.Server):
     def gateway(self) -> Gateway:
         gateway: Gateway = self.lifespan.state["gateway"]
         return gateway
+
+    def run_reloaded(self, sockets: list[socket.socket] | None = None) -> None:
+        """Runs in a process of its own. A failed start prints one line, and the next change of a file starts again."""
+        try:
+            self.run(sockets)
+        except Exception as error:
+            line = line_of(error)
+            if self.started or line is None:
+                raise
+            warn(line, color="red")
+            sys.exit(STARTUP_FAILURE)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if not self.started and multiprocessing.parent_process() is not None:
@@ -80,10 +101,8 @@ class Server(uvicorn.Server):
             # See `_without_ctrl_c`.
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
+        self.lifespan = Lifespan(self.config)
         starting = asyncio.create_task(super().startup(sockets))
-        # A failed start raises SystemExit, which ends the event loop before anybody awaits the task. Looking at the
-        # error keeps asyncio from logging it.
-        starting.add_done_callback(lambda done: done.cancelled() or done.exception())
         while not (await asyncio.wait({starting}, timeout=_TICK_SECONDS))[0]:
             if self.should_exit:
                 # MongoDB may not answer for long. The end of the event loop closes what is open.
@@ -97,6 +116,8 @@ class Server(uvicorn.Server):
                 self.shared.serves.set()
         if self.started and self.gateway.state.settings.admin_address is not None:
             self._admin = Admin(self.gateway.admin_app(), self.gateway.state.settings, self.config.workers)
+        if self.started and self._when_started is not None:
+            self._when_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.gateway.begin_stop()
@@ -115,10 +136,8 @@ class Server(uvicorn.Server):
 
     def _leave_lifespan(self) -> None:
         """Leaves the application to the end of the event loop, which cancels it. uvicorn would log that as an error."""
-        silent = logging.getLogger(f"{__name__}.silent")
-        silent.disabled = True
         lifespan: Any = self.lifespan
-        lifespan.logger = silent
+        lifespan.logger = silent_logger()
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
@@ -201,6 +220,10 @@ class Shared:
         self.serves: Event = context.Event()
         # The worker stops without draining.
         self.hurries: Event = context.Event()
+        # The line that says why the worker cannot start.
+        self.failure: Connection
+        self.own_failure: Connection
+        self.failure, self.own_failure = context.Pipe(duplex=False)
 
 
 class _Worker(multiprocess.Process):
@@ -228,7 +251,21 @@ class _Worker(multiprocess.Process):
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         # What a worker imports is permanent. `worker_app` turns the collector on again.
         gc.disable()
-        super().target(sockets)
+        try:
+            super().target(sockets)
+        except Exception as error:
+            if self.server.started:
+                raise
+            line = line_of(error)
+            if line is None:
+                traceback.print_exc()
+            self.shared.own_failure.send(line or "a worker cannot start. See the traceback above.")
+            sys.exit(STARTUP_FAILURE)
+
+    @property
+    def failure(self) -> str | None:
+        """Why it cannot start. Only the first call returns it."""
+        return self.shared.failure.recv() if self.shared.failure.poll() else None
 
 
 # uvicorn names the class of its workers nowhere else.
@@ -241,18 +278,26 @@ class Workers(Multiprocess):
     If no worker has ever served, a failed start ends the gateway: its settings are wrong, or its database is not there.
     Later a worker can fail to start while the database has an outage. The other workers go on, and the start is tried
     again, with backoff.
+
+    `when_started` is called when a worker serves.
     """
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], when_started: Callable[[], None]) -> None:
         super().__init__(config, sockets)
+        self._when_started = when_started
         self._has_served = False
         self._pause = _RESTART_SECONDS
         self._next_start = 0.0
 
     def keep_subprocess_alive(self) -> None:
-        self._has_served = self._has_served or any(worker.shared.serves.is_set() for worker in self._workers)
+        if not self._has_served and any(worker.shared.serves.is_set() for worker in self._workers):
+            self._has_served = True
+            self._when_started()
         if not self._has_served:
-            super().keep_subprocess_alive()
+            if not any(worker.exitcode == STARTUP_FAILURE for worker in self._workers):
+                super().keep_subprocess_alive()
+            else:
+                self.should_exit.set()
             return
         for index, process in enumerate(self.processes):
             # The workers may get a signal, too, and end before this process handles its own.
@@ -260,6 +305,8 @@ class Workers(Multiprocess):
                 continue
             process.kill()
             process.join()
+            if isinstance(process, _Worker) and (failure := process.failure) is not None:
+                logger().error("worker cannot start", error=failure)
             if process.exitcode != STARTUP_FAILURE:
                 self._pause = _RESTART_SECONDS
             elif time.monotonic() < self._next_start:
@@ -268,6 +315,13 @@ class Workers(Multiprocess):
             self._pause = min(2 * self._pause, _MAX_RESTART_SECONDS)
             self.processes[index] = multiprocess.Process(self.config, self.sockets)
             self.processes[index].start()
+
+    def run(self) -> None:
+        """Serves until a signal. Raises Failure if no worker can start."""
+        super().run()
+        failures = [failure for worker in self._workers if (failure := worker.failure) is not None]
+        if failures and not self._has_served:
+            raise Failure(failures[0])
 
     @property
     def _workers(self) -> list[_Worker]:

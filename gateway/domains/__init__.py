@@ -6,9 +6,10 @@ entry point leads to a `Domain`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import strawberry
 
 from portico.gateway.error_codes import ERROR_CODES
-from portico.gateway.settings import Settings, declared
+from portico.gateway.settings import Settings, SettingsError, declared
 from portico.resolvers.attachments import Attachments, Hosts
 from portico.resolvers.declarations import Domain, Resources, Wakeups
 from portico.resolvers.errors import DomainError
@@ -127,17 +128,40 @@ def load(names: Sequence[str] | None = None) -> Domains:
 def base_resources(settings: Settings, domains: Domains) -> Resources:
     """Returns the settings of the gateway and of each domain, the hosts and attachments, shared reads and wake-ups.
 
-    Raises SettingsError.
+    Raises SettingsError; InvalidDomains for another error with which a domain of a package refuses its settings.
     """
-    kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     shared = SharedReads(settings.count_seconds)
     own = {Settings: settings, SharedReads: shared, Wakeups: Wakeups()}
     own |= {Hosts: domains.hosts, Attachments: domains.attachments, Notifications: domains.notifications}
-    resources = Resources({**own, **{kind: settings.of(kind) for kind in kinds}})
+    resources = Resources({**own, **settings_of(settings, domains)})
     for domain in domains.all:
         if domain.require is not None:
-            domain.require(resources)
+            with _naming(domain, domains):
+                domain.require(resources)
     return resources
+
+
+def settings_of(settings: Settings, domains: Domains) -> dict[type, Any]:
+    """Returns the settings of each domain by their type. Raises like `base_resources`."""
+    found: dict[type, Any] = {}
+    for domain in domains.all:
+        if domain.settings is not None:
+            with _naming(domain, domains):
+                found[domain.settings] = settings.of(domain.settings)
+    return found
+
+
+@contextlib.contextmanager
+def _naming(domain: Domain, domains: Domains) -> Iterator[None]:
+    """Raises InvalidDomains for an error with which a domain of a package refuses its settings."""
+    try:
+        yield
+    except SettingsError:
+        raise
+    except Exception as error:
+        if domain.name in BUILT_IN:
+            raise
+        raise InvalidDomains(f"{domains.source_of(domain.name)} refuses its settings: {_on_one_line(error)}") from error
 
 
 def _built_in(name: str) -> Domain:

@@ -138,7 +138,7 @@ class Worker:
         try:
             if job.is_shared:
                 with runs.running(asyncio.current_task()):
-                    done = await job.run(self._begin(patience))
+                    done = await job.count(self._begin(patience))
                 runs.succeeded(done)
             elif await self._acquire(job):
                 done = await self._run_job(job, patience)
@@ -176,7 +176,7 @@ class Worker:
 
     async def _run_job(self, job: Job, patience: float) -> int:
         """Runs a leased job once. Stops if the lease is lost."""
-        work = asyncio.create_task(job.run(self._begin(patience)))
+        work = asyncio.create_task(job.count(self._begin(patience)))
         heartbeat = asyncio.create_task(self._renew(job))
         try:
             with self._runs.of(job).running(work):

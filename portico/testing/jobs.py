@@ -25,7 +25,7 @@ async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str, empty: S
     idle = [job for domain in found for job in domain.jobs]
     jobs = [job for job in all_jobs if job not in idle and (not names or job.name in names)]
     try:
-        done = sum([await job.run(Job.Run(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
+        done = sum([await job.count(Job.Run(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
     except ExceptionGroup as failures:
         # A job continues after an item that fails. After a crash, nothing continues.
         if failures.split(Crash)[1] is None:
@@ -48,7 +48,7 @@ async def assert_invariants(
     for domain in gateway.domains.all:
         if domain not in skipped:
             for invariant in gateway.domains.invariants_of(domain):
-                found = [one async for one in invariant.check(gateway.db) if not (in_flight and one.is_open)]
+                found = [one async for one in invariant.found(gateway.db) if not (in_flight and one.is_open)]
                 assert found == [], invariant.name
 
 

@@ -122,7 +122,7 @@ class _Sweep(Generic[Item]):
 
     async def one(self, item: Item) -> None:
         try:
-            count = await self._do(item)
+            count = as_count(await self._do(item), self._do)
             self.done += count
             self.succeeded += 1
         except SweepFailed as failed:
@@ -140,6 +140,14 @@ class _Sweep(Generic[Item]):
         """Counts failures, and keeps the first of them for the log."""
         self.failed += count
         self.failures += errors[: _KEPT_FAILURES - len(self.failures)]
+
+
+def as_count(done: object, doing: object) -> int:
+    """Returns what a job, or a function that works on one item, has returned. Raises TypeError if it is no number."""
+    if not isinstance(done, int):
+        name = getattr(doing, "__qualname__", repr(doing))
+        raise TypeError(f"{name} must return how much it did, as a whole number; it returned {done!r}.")
+    return done
 
 
 def is_outage(error: Exception) -> bool:

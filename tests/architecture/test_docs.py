@@ -342,7 +342,7 @@ def anchors(page: Path) -> set[str]:
 def code_in(page: Path) -> Iterator[str]:
     """The lines of shell blocks, and the text between backticks in the prose."""
     for block in blocks_of(page):
-        if block.info == "sh":
+        if block.info in {"sh", "shell"}:
             yield from block.text.splitlines()
     yield from re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL))
 
@@ -353,13 +353,13 @@ def test_commands_exist(page: Path) -> None:
     assert isinstance(group, typer.core.TyperGroup)
     for code in code_in(page):
         for name, rest in re.findall(r"(?:^|[\s/])portico ([a-z][a-z-]*)\b([^|;&>#]*)", code):
-            command = group.get_command(typer.Context(group), name)
+            is_import = name == "import" and bool(rest.split())
+            command = importing.command(rest.split()[0]) if is_import else group.get_command(typer.Context(group), name)
             assert command is not None, code
-            if name == "import" and rest.split():
-                command = importing.command(rest.split()[0])
-                assert command is not None, code
             known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-            assert set(re.findall(r"--[a-z-]+", rest)) <= known, code
+            needed = {one.opts[0] for one in command.params if one.required and one.param_type_name == "option"}
+            given = set(re.findall(r"--[a-z-]+", rest))
+            assert (given and needed) <= given <= known, code
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=ids(TEXTS))

@@ -41,7 +41,7 @@ CACHES = {
     ("gateway/reads/paths.py", "_shared"),
     ("gateway/reads/paths.py", "names_of"),
     ("gateway/reads/texts.py", "_folded"),
-    ("gateway/settings.py", "_types_of"),  # by the class
+    ("resolvers/configuration.py", "types_of"),  # by the class
     ("resolvers/catalog/product_search.py", "_of_all"),  # by the order
     ("resolvers/projections.py", "_sorted_projection"),
     ("schema/fields.py", "_plain_getter"),  # by the path

@@ -35,8 +35,12 @@ from portico import (
 from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
 from portico.jobs import Counter, Invariant, Job, Problem, sweep
 from portico.schema import (
+    After,
+    Connection,
+    First,
     Kind,
     Node,
+    Paged,
     as_type,
     costs,
     described,
@@ -46,11 +50,13 @@ from portico.schema import (
     load_one,
     mutation,
     node_id,
+    occurrences,
+    reads,
     related,
     states,
     stored,
 )
-from portico.store import ChangeSource, CollectionSpec, Database, Event, NotificationSource, TypedDict
+from portico.store import ChangeSource, CollectionSpec, Database, Event, Listing, NotificationSource, Sort, TypedDict
 from portico.writes import Host, Hosts, marks
 
 
@@ -66,6 +72,13 @@ class ShowDocument(TypedDict):
     # The account that is paid.
     account: ObjectId
     venue: str
+
+
+class ChangeDocument(TypedDict):
+    """A change of a booking."""
+
+    state: str
+    booker: str
 
 
 class BookingDocument(TypedDict):
@@ -85,6 +98,8 @@ class BookingDocument(TypedDict):
     operation: str
     # The transfer; missing while the seat is held.
     payment: NotRequired[ObjectId]
+    # The latest change of the state, with what its event needs.
+    changed: NotRequired[ChangeDocument]
 
 
 SHOWS = CollectionSpec("shows", document=ShowDocument)
@@ -92,7 +107,11 @@ BOOKINGS = CollectionSpec(
     "bookings",
     document=BookingDocument,
     shard_key={"show": 1},
-    indexes=[IndexModel([("show", 1), ("seat", 1)], unique=True), IndexModel([("state", 1), ("held", 1)])],
+    indexes=[
+        IndexModel([("show", 1), ("seat", 1)], unique=True),
+        IndexModel([("state", 1), ("held", 1)]),
+        IndexModel([("booker", 1), ("held", -1), ("_id", -1)]),
+    ],
 )
 
 
@@ -119,14 +138,20 @@ async def find_shows(db: Database, keys: Sequence[str]) -> Mapping[str, Mapping[
 
 
 def state_changed(change: Mapping[str, Any]) -> list[Event]:
-    booking = change["documentKey"]["_id"]
-    return [Event(("booking", booking), booking)]
+    is_new, booking = change["operationType"] == "insert", change["documentKey"]["_id"]
+    changed = change["fullDocument"] if is_new else change["updateDescription"]["updatedFields"]["changed"]
+    return [Event(("booking", booking), booking), Event(("bookings", changed["booker"]), booking)]
 
 
 STATES = ChangeSource(
     collections=frozenset({BOOKINGS.name}),
-    match={"operationType": "update", "updateDescription.updatedFields.state": {"$exists": True}},
-    paths=("documentKey",),
+    match={
+        "$or": [
+            {"operationType": "insert"},
+            {"operationType": "update", "updateDescription.updatedFields.changed": {"$exists": True}},
+        ]
+    },
+    paths=("documentKey", "fullDocument.booker", "updateDescription.updatedFields.changed"),
     events=state_changed,
 )
 
@@ -205,7 +230,8 @@ async def finish(db: Database, booking: BookingDocument, now: datetime) -> Booki
         await db[BOOKINGS.name].delete_one({**key, "state": "HELD"})
         raise
     booked: BookingDocument = {**booking, "state": "BOOKED", "payment": paid["_id"]}
-    await db[BOOKINGS.name].update_one(key, {"$set": {"state": "BOOKED", "payment": paid["_id"]}})
+    changed = {"state": "BOOKED", "booker": booking["booker"]}
+    await db[BOOKINGS.name].update_one(key, {"$set": {"state": "BOOKED", "payment": paid["_id"], "changed": changed}})
     return booked
 
 
@@ -277,6 +303,18 @@ class Booking(Node):
     payment: Transfer | None = related("Transfer", "payment", description="The payment.")
 
 
+PAGES = Paged.of(BOOKING, BOOKINGS, counts=lambda context, wanted: wanted == {"booker": context.subject})
+
+
+@strawberry.type
+class ViewerBookings:
+    @reads(description="The bookings of the viewer, latest first.")
+    @staticmethod
+    async def bookings(info: Info, first: First = 10, after: After = None) -> Connection[Booking]:
+        shown = Listing({"booker": info.context.subject}, Sort((("held", -1),)))
+        return Connection(page=await PAGES.page(info, shown, first=first, default=10, after=after))
+
+
 @strawberry.input(description="A seat to book.")
 class BookSeatInput:
     show_id: strawberry.ID = strawberry.field(description="The show.")
@@ -326,6 +364,12 @@ class BookingSubscription:
         )
         return changes
 
+    @strawberry.subscription(description="Each booking of the viewer when it is made, and when its state changes.")
+    async def bookings_changed(self, info: Info) -> AsyncIterator[Booking]:
+        topic = ("bookings", info.context.require_caller().subject)
+        changes: AsyncIterator[Booking] = await occurrences(info.context, topic, BOOKING)
+        return changes
+
 
 DOMAIN = Domain(
     name="booking",
@@ -343,7 +387,9 @@ DOMAIN = Domain(
     jobs=(Job("finish-bookings", finish_bookings),),
     invariants=(Invariant("Every booked seat is paid for.", find_unpaid),),
     kinds=(SHOW, BOOKING),
+    pages=(PAGES,),
     queries=(BookingQuery,),
     mutations=(BookingMutation,),
     subscriptions=(BookingSubscription,),
+    extensions={"Viewer": (ViewerBookings,)},
 )

@@ -105,6 +105,49 @@ DECLARATIONS = {
         """,
         "cannot be imported: TypeError: `settings` of the domain extra must be a dataclass; got ",
     ),
+    "a domain without a description": Broken(
+        "DOMAIN = Domain(name='extra', about='')",
+        "cannot be imported: ValueError: the domain extra has an empty `about`. Describe it.",
+    ),
+    "a command without a description": Broken(
+        domain("commands=(portico.jobs.Command('remind', ' ', print),)"),
+        "cannot be imported: ValueError: the command remind has an empty `about`. Describe it.",
+    ),
+    "a unique index beside the shard key": Broken(
+        """
+        from pymongo import IndexModel
+
+        INDEX = IndexModel([("title", 1), ("copy", 1)], unique=True)
+        CollectionSpec("loans", shard_key={"member": 1}, indexes=[INDEX])
+        """,
+        "cannot be imported: ValueError: the unique index of title, copy of the collection loans does not begin with "
+        "the shard key, member. MongoDB would not shard the collection.",
+    ),
+    "a setting without a default": Broken(
+        """
+        from dataclasses import dataclass
+
+        @dataclass(frozen=True)
+        class Extra:
+            loan_days: float
+
+        DOMAIN = Domain(name="extra", about="Extra.", settings=Extra)
+        """,
+        "cannot be imported: TypeError: `settings` of the domain extra has the field loan_days without a default and a "
+        "documentation. Declare it with `portico.setting`.",
+    ),
+    "a setting that no text is": Broken(
+        """
+        from dataclasses import dataclass
+
+        @dataclass(frozen=True)
+        class Extra:
+            loan_days: list[int] = setting((), "The days.")
+
+        DOMAIN = Domain(name="extra", about="Extra.", settings=Extra)
+        """,
+        "refuses its settings: TypeError: the setting loan_days has the type list[int], which no setting has.",
+    ),
     "a field without a declaration": Broken(
         thing('label: str = strawberry.field(description="Its label.")'),
         "declares the field Thing.label, which neither names its place in the document nor has a resolver. "
@@ -133,6 +176,11 @@ DECLARATIONS = {
         "ChangeSource(frozenset({'things'}), {}, ('document key',), print)",
         "cannot be imported: ValueError: `paths` of a change source has 'document key', but a change has no "
         "'document key'. Did you mean documentKey?",
+    ),
+    "a change source of updates that reads the document": Broken(
+        "ChangeSource(frozenset({'things'}), {'operationType': 'update'}, ('fullDocument.owner',), print)",
+        "cannot be imported: ValueError: a change source of the operation update has 'fullDocument.owner', but such a "
+        "change has no fullDocument. Let each update set what the event needs, and read it from updateDescription.",
     ),
     "a change source of an unknown collection": Broken(
         """

@@ -175,6 +175,41 @@ async def test_the_job_finishes_what_a_crash_has_left_and_subscribers_see_it(
         assert await anext(events) == {"bookingChanged": {"state": "BOOKED"}}
 
 
+async def test_the_booker_sees_each_change_of_all_their_bookings(theater: GatewayClient) -> None:
+    show, account = await open_show(theater), await open_account(theater.db, 100)
+    async with (
+        theater.subscription("subscription { bookingsChanged { seat state } }") as events,
+        theater.as_caller("another").subscription("subscription { bookingsChanged { seat } }") as others,
+    ):
+        await book(theater, show, account, seat=1)
+        await book(theater, show, account, seat=2)
+        seats = [(await anext(events))["bookingsChanged"]["seat"] for _ in range(4)]
+        other = await open_account(theater.db, 100, owner="another")
+        await book(theater.as_caller("another"), show, other, seat=3)
+        first = await anext(others)
+
+    assert seats == [1, 1, 2, 2]
+    assert first == {"bookingsChanged": {"seat": 3}}
+
+
+async def test_the_viewer_lists_and_counts_their_bookings(theater: GatewayClient) -> None:
+    listed = "{ viewer { bookings(first: 1) { totalCount nodes { seat } pageInfo { hasNextPage } } } }"
+    show, account = await open_show(theater), await open_account(theater.db, 100)
+    for seat in (1, 2):
+        await book(theater, show, account, seat=seat)
+    other = theater.as_caller("another")
+
+    found = [(await caller.data(listed))["viewer"]["bookings"] for caller in (theater, other)]
+    counted = await theater.db.command(
+        "explain",
+        {"aggregate": "bookings", "pipeline": [{"$match": {"booker": "tester"}}, {"$count": "n"}], "cursor": {}},
+    )
+
+    assert (found[0]["totalCount"], found[0]["pageInfo"]) == (2, {"hasNextPage": True})
+    assert found[1] == {"totalCount": 0, "nodes": [], "pageInfo": {"hasNextPage": False}}
+    assert "FETCH" not in str(counted)
+
+
 async def test_a_show_can_have_a_discussion_of_another_domain(theater: GatewayClient) -> None:
     show = await open_show(theater)
     opened = await theater.data(DISCUSS, {"input": {"subjectId": show["showId"], "storage": "EMBEDDED"}})
@@ -196,7 +231,7 @@ async def test_a_database_that_was_used_before_gets_the_indexes_of_the_domain(
     async with serving(monkeypatch, chosen, "booking", "tests.extending.booking") as gateway:
         indexes = await gateway.db["bookings"].index_information()
 
-    assert set(indexes) == {"_id_", "show_1_seat_1", "state_1_held_1"}
+    assert set(indexes) == {"_id_", "show_1_seat_1", "state_1_held_1", "booker_1_held_-1__id_-1"}
 
 
 async def test_the_booker_is_notified(

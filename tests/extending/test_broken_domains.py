@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import environment, portico
+from portico.gateway.settings import Settings
+from tests.support.processes import as_variables, environment, portico
 
 from .broken_declarations import DECLARATIONS, HEAD, Broken, domain, extra, thing
 
@@ -279,6 +280,56 @@ def test_a_gateway_with_several_workers_does_not_start_with_a_broken_domain(tmp_
 
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
     assert "portico-extra" in done.stderr
+
+
+REFUSING = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Extra:
+    loan_days: float = setting(5, "The days.")
+
+    def __post_init__(self):
+        self.loan_days <= 10 or self.refuse()
+
+    def refuse(self):
+        raise ValueError("PORTICO_LOAN_DAYS must be at most 10.")
+
+def require(settings):
+    settings.of(Extra).loan_days != 7 or settings.of(Extra).refuse()
+
+DOMAIN = Domain(name="extra", about="Extra.", settings=Extra, require=require)
+"""
+
+
+@pytest.mark.parametrize("days", ["7", "11"])
+def test_a_domain_refuses_its_settings_with_one_line(tmp_path: Path, days: str) -> None:
+    env = install(tmp_path, Broken(REFUSING, "")) | {"PORTICO_LOAN_DAYS": days}
+
+    done = portico("serve", "--port", "0", env=env, cwd=tmp_path)
+
+    line = "refuses its settings: ValueError: PORTICO_LOAN_DAYS must be at most 10."
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"portico: the domain extra of the package portico-extra {line}\n"
+
+
+SILENT = """
+async def remind(run):
+    run.print("Reminded.")
+
+DOMAIN = Domain(name="extra", about="Extra.", commands=(portico.jobs.Command("remind", "Reminds.", remind),))
+"""
+
+
+def test_a_command_that_does_not_say_whether_it_went_well_ends_with_one_line(
+    tmp_path: Path, settings: Settings
+) -> None:
+    env = install(tmp_path, Broken(SILENT, ""))
+
+    done = portico("remind", env=env | as_variables(settings), cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "Reminded.\n")
+    assert done.stderr == "portico: the command remind must return True or False; it returned None.\n"
 
 
 def test_a_broken_domain_that_is_not_enabled_breaks_nothing(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ runs: list[str] = []
 
 @strawberry.type
 class FailMutation:
-    @schema.mutation(description="Fails, or does nothing.")  # type: ignore[untyped-decorator]
+    @schema.mutation(description="Fails, or does nothing.")
     async def fail(self, input: FailInput) -> Result | None:  # noqa: A002 - the name that clients see
         runs.append(input.error)
         if input.error in RAISED:

@@ -62,11 +62,11 @@ class EmptyShelf:
 
 @strawberry.type
 class SizedMutation:
-    @schema.mutation(description="Checks a size.")  # type: ignore[untyped-decorator]
+    @schema.mutation(description="Checks a size.")
     async def size(self, input: SizedInput) -> Result | None:  # noqa: A002 - the name that clients see
         return SizedPayload(size=input.size)
 
-    @schema.mutation(description="Finds nothing.")  # type: ignore[untyped-decorator]
+    @schema.mutation(description="Finds nothing.")
     async def find_later(self, input: SizedInput) -> Later | None:  # noqa: A002 - the name that clients see
         raise NotFound("Shelf", str(input.size))
 

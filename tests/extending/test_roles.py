@@ -49,7 +49,7 @@ class LendInput:
 
 @strawberry.type
 class LendingMutation:
-    @schema.mutation(role=LIBRARIAN, description="Lends a book.")  # type: ignore[untyped-decorator]
+    @schema.mutation(role=LIBRARIAN, description="Lends a book.")
     async def lend(self, input: LendInput) -> LentPayload | None:  # noqa: A002 - the name that clients see
         return LentPayload(book=input.book)
 

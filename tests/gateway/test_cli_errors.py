@@ -10,13 +10,18 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from pymongo import MongoClient
 
 from portico.gateway.cli import server
 from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
 from tests.support.forks import PORTICO
-from tests.support.processes import environment, eventually, portico, served, started
+from tests.support.harness import SECRET
+from tests.support.processes import environment, eventually, portico, served, started, workers_of
 
 
 def assert_one_line(done: subprocess.CompletedProcess[str], line: str) -> None:
@@ -116,6 +121,42 @@ def test_a_port_is_bound_once_the_workers_of_a_killed_gateway_have_left() -> Non
     with server.bind(host, port, patience_seconds=30) as bound:
         assert bound.getsockname() == (host, port)
     leaving.join()
+
+
+@pytest.fixture
+def doubled(mongodb_uri: str, tmp_path: Path) -> Iterator[Settings]:
+    """Settings with a database whose products have a SKU twice, so that its unique index cannot be built."""
+    # A database of the pool would have the index.
+    name = f"doubled_{uuid4().hex[:16]}"
+    chosen = Settings(mongodb_uri=Secret(mongodb_uri), database=name, data_dir=tmp_path, jwt_secret=SECRET)
+    with MongoClient[dict[str, Any]](mongodb_uri) as client:
+        client[name]["products"].insert_many([{"sku": "twice"}, {"sku": "twice"}])
+        yield chosen
+        client.drop_database(name)
+
+
+DOUBLED = "portico: MongoDB: Index build failed: "
+
+
+@pytest.mark.parametrize(
+    "command", ["serve --port 0", "serve --port 0 --workers 2", "demo --port 0", "worker", "indexes"]
+)
+def test_a_command_names_an_index_that_cannot_be_built(doubled: Settings, tmp_path: Path, command: str) -> None:
+    done = portico(*command.split(), env=environment(doubled), cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(DOUBLED)
+    assert 'dup key: { sku: "twice" }' in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_serve_with_reload_names_an_index_that_cannot_be_built(doubled: Settings, tmp_path: Path) -> None:
+    with started(tmp_path / "run", environment(doubled), "serve", "--port", "0", "--reload") as process:
+        eventually(lambda: process.errors.endswith("\n"), 30)
+        eventually(lambda: not workers_of(process.pid), 30)
+
+    assert process.errors.startswith(DOUBLED)
+    assert process.errors.count("\n") == 1
 
 
 def test_serve_reports_an_invalid_host_name() -> None:

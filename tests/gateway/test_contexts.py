@@ -38,7 +38,7 @@ contexts: list[Context] = []
 
 @strawberry.type
 class SeeMutation:
-    @schema.mutation(description="Remembers its context.")  # type: ignore[untyped-decorator]
+    @schema.mutation(description="Remembers its context.")
     async def see(self, info: Info, input: SeeInput) -> SeenPayload | None:  # noqa: A002 - the name that clients see
         contexts.append(info.context)
         return SeenPayload(name=input.name)

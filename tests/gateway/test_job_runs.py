@@ -6,7 +6,7 @@ import asyncio
 import io
 import itertools
 import time
-from collections.abc import AsyncIterator, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,7 @@ from portico.gateway.work.loop_watch import LoopWatch
 from portico.resolvers.declarations import Counter, Gauge, Job, Resources
 from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant, Problem
-from portico.resolvers.writes.sweeps import SweepFailed
+from portico.resolvers.writes.sweeps import SweepFailed, each
 from tests.gateway.support.workers import at_work
 from tests.support.fixtures import settings_with
 from tests.support.harness import GatewayClient, SettableClock
@@ -73,6 +73,29 @@ async def test_a_job_that_always_fails_has_one_traceback_and_grows_its_pauses(
     assert [(entry["job"], entry["error"]) for entry in again] == [("failing", "RuntimeError: no such table")] * 4
     assert all("exc_info" not in entry for entry in again)
     assert runs.of(failing).pause(0.01) == pytest.approx(0.32)
+
+
+async def remind(_: object) -> Any:
+    """A job that does not say how much it did."""
+
+
+async def remind_each(_: Job.Run) -> int:
+    return await each([1, 2], remind)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("job", [remind, remind_each])
+async def test_a_job_that_returns_no_number_is_named(
+    gateway: GatewayClient, clock: SettableClock, job: Callable[[Any], Any], is_shared: bool
+) -> None:
+    runs, reminding = AllRuns(), Job("remind", job, is_shared=is_shared)
+    with capture_logs() as log:
+        assert await a_worker(gateway, clock, runs, reminding).run_once() == 0
+
+    (failed,) = of_event(log, "job failed")
+    (error,) = getattr(failed["exc_info"], "exceptions", [failed["exc_info"]])[:1]
+    assert repr(error) == "TypeError('remind must return how much it did, as a whole number; it returned None.')"
+    assert runs.of(reminding).failures == 1
 
 
 async def test_another_failure_of_the_job_has_its_own_traceback(gateway: GatewayClient, clock: SettableClock) -> None:
@@ -260,6 +283,20 @@ async def test_a_repair_that_changes_nothing_is_not_counted(gateway: GatewayClie
 
     assert left == 1
     assert printed.getvalue().splitlines()[-1] == "FAIL All is well. 2 wrong, 1 repaired."
+
+
+async def test_a_check_that_yields_something_else_is_named(gateway: GatewayClient) -> None:
+    async def check(_: Database) -> AsyncIterator[Any]:
+        yield "loan 7 is late"
+
+    printed = io.StringIO()
+    left = await check_invariant(gateway.db, Invariant("All is well.", check), Console(file=printed), repair=True)
+
+    assert left == 1
+    assert printed.getvalue().splitlines() == [
+        "  the check: it stopped: NoProblem: the check yielded 'loan 7 is late'. Yield a `portico.jobs.Problem`.",
+        "FAIL All is well. 1 wrong, 0 repaired.",
+    ]
 
 
 async def test_a_check_ends_with_the_outage_that_it_meets(gateway: GatewayClient) -> None:

@@ -276,7 +276,7 @@ class Thing:
     name: str = stored("details.name")
     part: Part = stored()
 
-    @reads("count", "unit")  # type: ignore[untyped-decorator]
+    @reads("count", "unit")
     @staticmethod
     def amount(root: strawberry.Parent[Any]) -> str:
         return f"{root['count']} {root['unit']}"

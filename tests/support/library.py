@@ -81,7 +81,7 @@ _SHELVES = Paged("Shelf", _pages("shelfs"))
 class Shelf(Node):
     id: strawberry.ID = node_id("Shelf", "_id")
 
-    @reads("_id")  # type: ignore[untyped-decorator]
+    @reads("_id")
     @staticmethod
     async def books(
         root: strawberry.Parent[Document], info: Info, first: First = 3, after: After = None
