@@ -260,6 +260,8 @@ def test_a_worker_that_dies_in_an_outage_is_replaced_after_it_and_the_others_go_
         eventually(lambda: not is_running(failed), 30)
 
         assert httpx.get(f"{gateway.url}/livez", timeout=20).status_code == 200
+        eventually(lambda: "worker cannot start" in gateway.process.errors, 20)
+        assert "MongoDB: " in gateway.process.errors
         wire.unblock()
         eventually(lambda: len([pid for pid in workers_of(gateway.process.pid) if is_running(pid)]) == 2, 30)
         answered = eventually(lambda: _answer(gateway), 20)
