@@ -13,6 +13,7 @@ import pytest
 from pymongo.errors import AutoReconnect, NetworkTimeout, PyMongoError
 from structlog.testing import capture_logs
 
+from portico.gateway.logs import configure
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.direct import DirectCursor
 from portico.gateway.mongo.links import CONNECTIONS, Link, Links, Primary
@@ -128,10 +129,12 @@ async def test_connections_that_cannot_be_opened_are_logged_once(links: Links, m
         raise AutoReconnect("Connection refused")
 
     monkeypatch.setattr(Links, "_connected", refuse)
+    configure(Settings(log_level="info"))
     with capture_logs() as log:
         assert [await links.take(deadline()) for _ in range(CONNECTIONS)] == [None] * CONNECTIONS
         await asyncio.sleep(0)
 
+    configure(Settings(log_level="error"))
     assert [entry["event"] for entry in log] == ["cannot open a direct connection"]
 
 
