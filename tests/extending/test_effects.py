@@ -59,6 +59,9 @@ ATTEMPTS = pytest.mark.parametrize("attempt", [_try_in_all_places, _stop_everywh
 async def test_a_call_with_one_effect_passes(theater: GatewayClient, clock: SettableClock, attempt: Any) -> None:
     await attempt(theater, clock)
 
+    states = [one["state"] async for one in theater.db["bookings"].find({})]
+    assert {*states} == {"BOOKED"}
+
 
 @ATTEMPTS
 @pytest.mark.parametrize("finish", [_pay_again, _create_again])
