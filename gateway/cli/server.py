@@ -103,7 +103,19 @@ def serve(
     if app is None:
         configure(settings)
         tune_process()
-    config = uvicorn.Config(
+    config = _config(settings, app, workers=workers, reload=reload)
+    if reload:
+        when_started()
+        Reloading(config, target=Server(config).run_reloaded, sockets=[listening]).run()
+    elif workers > 1:
+        Workers(config, [listening], when_started).run()
+    else:
+        with handling_ctrl_c():
+            Server(config, when_started).run(sockets=[listening])
+
+
+def _config(settings: Settings, app: ASGIApp | None, *, workers: int, reload: bool) -> uvicorn.Config:
+    return uvicorn.Config(
         app or "portico.gateway.cli.server:worker_app",
         factory=app is None,
         interface="asgi3",
@@ -121,11 +133,3 @@ def serve(
         timeout_keep_alive=65,
         **protocols(settings),
     )
-    if reload:
-        when_started()
-        Reloading(config, target=Server(config).run_reloaded, sockets=[listening]).run()
-    elif workers > 1:
-        Workers(config, [listening], when_started).run()
-    else:
-        with handling_ctrl_c():
-            Server(config, when_started).run(sockets=[listening])

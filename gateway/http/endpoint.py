@@ -113,11 +113,10 @@ class GraphQLEndpoint:
         """Returns the response; None if it was a stream, which is sent already."""
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
-            response = await self._answer_upload(scope, headers, receive, request_id)
-            if accepted.media_type is not None:
-                return response
-            await send_answer(send, response, request_id)
-            return None
+            answer = await self._answer_upload(scope, headers, receive, request_id)
+            if accepted.media_type is None:
+                await send_answer(send, answer, request_id)
+            return None if accepted.media_type is None else answer
         with Body(self._state.bodies) as room:
             request = await self._request(scope, headers, receive, room)
             ticket = None if request.ticket is None else tickets.opened(self._state, request.ticket)
