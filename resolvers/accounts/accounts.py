@@ -47,7 +47,7 @@ class AccountDocument(Versioned):
     """An account."""
 
     _id: ObjectId
-    # The subject of its owner; None for an account of the shop.
+    # The subject of its owner; None for an account of a domain, such as the shop.
     owner: str | None
     name: str
     # ISO 4217; never changes, like the owner.
@@ -152,17 +152,25 @@ async def open_account(
     return await _insert(db, account)
 
 
-def shop_account_id(currency: str) -> ObjectId:
-    """Returns the id of the shop's account in this currency."""
-    return ObjectId(hashlib.blake2b(f"shop/{currency}".encode(), digest_size=12).digest())
+def domain_account_id(reference: str, currency: str) -> ObjectId:
+    """Returns the id of the account of a domain with this reference, in this currency."""
+    return ObjectId(hashlib.blake2b(f"{reference}/{currency}".encode(), digest_size=12).digest())
 
 
-async def open_shop_account(db: Database, currency: str, *, now: datetime) -> AccountDocument:
-    """Returns the shop's account in this currency, and opens it if there is none. It has no owner.
+async def open_domain_account(
+    db: Database, reference: str, *, name: str, currency: str, now: datetime
+) -> AccountDocument:
+    """Returns the account of a domain, and opens it if there is none. It has no owner.
 
+    Args:     reference: tells the accounts of domains apart: the name of the domain, or a text that begins with it.
+              name: of a new account.  currency: ISO 4217. A reference has one account in each currency.
+    Raises:   InvalidInput.
     Writes:   accounts; one insert.
     """
-    account = _empty(shop_account_id(currency), owner=None, name="The shop", currency=currency, now=now)
+    with InvalidInput.collect() as check:
+        name = check(require_line, name, "name", longest=MAX_NAME)
+        check(require_currency, currency, "currency")
+    account = _empty(domain_account_id(reference, currency), owner=None, name=name, currency=currency, now=now)
     return await _insert(db, account)
 
 

@@ -50,7 +50,7 @@ _MOST_WAITS = 10
 async def transfer(
     db: Database,
     *,
-    owner: str,
+    owner: str | None,
     source_id: ObjectId,
     destination_id: ObjectId,
     amount: int,
@@ -61,7 +61,8 @@ async def transfer(
 ) -> Document:
     """Moves money from an account of this owner to any other account of the same currency.
 
-    Args:     amount: minor units, 1 to 2^53 - 1.  answering: how the call is answered.
+    Args:     owner: None for an account of a domain.  amount: minor units, 1 to 2^53 - 1.
+              answering: how the call is answered.
     Returns:  the transfer.
     Raises:   InvalidInput, NotFound (either account), InsufficientFunds, Conflict (it was called off too often).
     Writes:   transfers, accounts; a settlement.
@@ -74,19 +75,19 @@ async def transfer(
         return made
     # Nobody leaves notes on accounts of others by transfers that are refused at once. So the read comes first.
     found = await accounts.find_stored_for(db, [source_id, destination_id], answering)
-    source = _require_account(found, source_id, owner)
+    source = _require_account(found, source_id)
+    if source["owner"] != owner:
+        raise NotFound("Account", str(source_id))
     destination = _require_account(found, destination_id)
     _require_same(source, currency, "amount", "currency")
     _require_same(destination, currency, "destination_id")
     return await move(db, source, destination, amount=amount, now=now, operation_id=operation_id, answering=answering)
 
 
-def _require_account(
-    found: Mapping[ObjectId, AccountDocument], key: ObjectId, owner: str | None = None
-) -> AccountDocument:
-    """Returns the account with this key. Raises NotFound if there is none, or another than `owner` has it."""
+def _require_account(found: Mapping[ObjectId, AccountDocument], key: ObjectId) -> AccountDocument:
+    """Returns the account with this key. Raises NotFound if there is none."""
     account = found.get(key)
-    if account is None or (owner is not None and account["owner"] != owner):
+    if account is None:
         raise NotFound("Account", str(key))
     return account
 
@@ -203,19 +204,20 @@ def first_attempt(
 
 async def is_made(db: Database, operation_id: str) -> bool:
     """Returns whether the operation has moved money."""
-    made = await _decided(db, operation_id)
+    made = await find_decided(db, operation_id)
     return made is not None and made["state"] == SETTLED
+
+
+async def find_decided(db: Database, operation_id: str) -> Document | None:
+    """Returns the record of the transfer that the operation has made, or of its refusal. None if nothing is decided."""
+    ids = [record_id(operation_id, number) for number in range(_ATTEMPTS)]
+    return await transfer_records.find_decided(db, ids)
 
 
 async def _made_before(db: Database, operation_id: str) -> Document | None:
     """Returns the transfer of an earlier call, if one has decided. Raises why it was refused."""
-    made = await _decided(db, operation_id)
+    made = await find_decided(db, operation_id)
     return None if made is None else await _ended(db, made)
-
-
-async def _decided(db: Database, operation_id: str) -> Document | None:
-    ids = [record_id(operation_id, number) for number in range(_ATTEMPTS)]
-    return await transfer_records.find_decided(db, ids)
 
 
 async def _begin(db: Database, record: Document, now: datetime, *, is_likely: bool) -> tuple[Attempt, bool]:

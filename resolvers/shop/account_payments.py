@@ -8,7 +8,7 @@ from datetime import datetime
 from bson import ObjectId
 
 from portico.resolvers.accounts import accounts, transfer_records, transfers
-from portico.resolvers.accounts.accounts import AccountDocument
+from portico.resolvers.accounts.accounts import AccountDocument, domain_account_id
 from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
@@ -19,6 +19,8 @@ from portico.resolvers.writes.settlements import Attempt
 from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 _TRANSFER = "transfer-"
+# The reference of the shop's accounts.
+_SHOP = "shop"
 # The reference of a transfer that refunds: this, and the id of the order.
 _REFUND = "refund "
 
@@ -54,7 +56,7 @@ class AccountPayments:
             raise NotFound("Account", str(charge.payment["account_id"]))
         if source["currency"] != charge.currency:
             raise PaymentDeclined(f"The account is in {source['currency']}, the cart in {charge.currency}.")
-        shop = shop or await accounts.open_shop_account(db, charge.currency, now=now)
+        shop = shop or await open_shop_account(db, charge.currency, now=now)
         return await _AccountCharge(db, charge, source, shop, self._answering).collect(now=now)
 
     async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:
@@ -85,9 +87,19 @@ class AccountPayments:
         return transfer_reference(moved["_id"])
 
 
+def shop_account_id(currency: str) -> ObjectId:
+    """Returns the id of the shop's account in this currency."""
+    return domain_account_id(_SHOP, currency)
+
+
+async def open_shop_account(db: Database, currency: str, *, now: datetime) -> AccountDocument:
+    """Returns the shop's account in this currency, and opens it if there is none."""
+    return await accounts.open_domain_account(db, _SHOP, name="The shop", currency=currency, now=now)
+
+
 async def _accounts_of(db: Database, charge: Charge) -> tuple[AccountDocument | None, AccountDocument | None]:
     """Returns the account that pays, and that of the shop."""
-    account_id, shop_id = charge.payment["account_id"], accounts.shop_account_id(charge.currency)
+    account_id, shop_id = charge.payment["account_id"], shop_account_id(charge.currency)
     found = await accounts.find_stored(db, [account_id, shop_id])
     return found.get(account_id), found.get(shop_id)
 

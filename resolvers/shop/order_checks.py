@@ -9,13 +9,12 @@ from functools import partial
 from typing import Any
 
 from portico.resolvers.accounts import transfer_records
-from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.accounts.transfer_records import SETTLED
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.problems import Problem, mend_now
 from portico.resolvers.writes.sweeps import require
 
-from .account_payments import transfer_of
+from .account_payments import shop_account_id, transfer_of
 from .carts import total_of
 from .orders import CANCELLED, ORDERS
 from .stock_reads import find_stocks

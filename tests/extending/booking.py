@@ -32,7 +32,7 @@ from portico import (
     Service,
     setting,
 )
-from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
+from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, find_transfer, open_account, transfer
 from portico.jobs import Counter, Invariant, Job, Problem, sweep
 from portico.schema import (
     After,
@@ -69,8 +69,6 @@ class ShowDocument(TypedDict):
     # Minor units.
     price: int
     currency: str
-    # The account that is paid.
-    account: ObjectId
     venue: str
 
 
@@ -215,12 +213,13 @@ async def finish(db: Database, booking: BookingDocument, now: datetime) -> Booki
     show = await SHOWS.of(db).find_one({"_id": booking["show"]})
     if show is None:
         raise NotFound("Show", str(booking["show"]))
+    paid_to = await open_account(db, reference="booking", name="The box office", currency=show["currency"], now=now)
     try:
         paid = await transfer(
             db,
             owner=booking["booker"],
             source_id=booking["account"],
-            destination_id=show["account"],
+            destination_id=paid_to["_id"],
             amount=show["price"],
             currency=show["currency"],
             now=now,
@@ -251,11 +250,11 @@ async def finish_bookings(run: Job.Run) -> int:
 
 
 async def find_unpaid(db: Database) -> AsyncIterator[Problem]:
-    async for booking in db[BOOKINGS.name].find({}):
-        paid = await db["transfers"].find_one({"_id": booking.get("payment"), "state": "SETTLED"})
+    async for booking in BOOKINGS.of(db).find({}):
+        paid = await find_transfer(db, operation_id=booking["operation"])
         if booking["state"] == "HELD":
             yield Problem(f"booking {booking['_id']}", "the seat is held", is_open=True)
-        elif paid is None:
+        elif paid is None or paid["state"] != "SETTLED":
             yield Problem(f"booking {booking['_id']}", "the seat is not paid for")
 
 

@@ -6,18 +6,22 @@ from typing import Any
 
 from bson import ObjectId
 
+from portico.accounts import open_account
+from portico.resolvers.accounts.accounts import domain_account_id
 from portico.schema import Kind
-from tests.accounts.support.accounts import open_account
 from tests.support.harness import GatewayClient
-from tests.support.ids import key_in
 
 PRICE = 30
+BOX_OFFICE = Kind.encode_id("Account", domain_account_id("booking", "USD"))
 
 
 async def open_show(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
-    """Returns the inputs of a show whose account is somebody else's."""
-    payee = await open_account(gateway.db, owner="theater")
-    show = {"_id": ObjectId(), "seats": 3, "price": PRICE, "currency": "USD", "account": key_in("Account", payee)}
-    show["venue"] = "globe"
+    """Returns the inputs of a show."""
+    show = {"_id": ObjectId(), "seats": 3, "price": PRICE, "currency": "USD", "venue": "globe"}
     await gateway.db["shows"].insert_one(show | fields)
-    return {"showId": Kind.encode_id("Show", show["_id"]), "show": show["_id"], "payee": payee}
+    return {"showId": Kind.encode_id("Show", show["_id"]), "show": show["_id"]}
+
+
+async def open_account_of_the_box_office(gateway: GatewayClient) -> Any:
+    now = gateway.state.clock.now()
+    return await open_account(gateway.db, reference="booking", name="The box office", currency="USD", now=now)

@@ -13,11 +13,13 @@ from portico.testing import Given, Kit, crash_matrix, try_mutation
 from portico.writes import marks
 from tests.accounts.support.accounts import open_account
 from tests.extending import booking
-from tests.extending.shows import open_show
+from tests.extending.shows import open_account_of_the_box_office, open_show
 from tests.support.harness import GatewayClient, SettableClock
 
 
 async def _two_seats(gateway: GatewayClient) -> tuple[Given, Given]:
+    # All calls find the account that the first one would open.
+    await open_account_of_the_box_office(gateway)
     show, account = await open_show(gateway), await open_account(gateway.db, 1_000)
     one, other = ({"showId": show["showId"], "seat": seat, "accountId": account} for seat in (1, 2))
     return one, other
@@ -39,8 +41,10 @@ async def _stop_everywhere(gateway: GatewayClient, clock: SettableClock) -> None
 
 
 async def _pay_again(db: Database, held: booking.BookingDocument, now: datetime) -> booking.BookingDocument:
-    """Pays with another id in each attempt of a call."""
-    return await FINISH(db, held | {"operation": marks.random_operation_id()}, now)
+    """Pays with another id in each attempt of a call, and stores it."""
+    operation = marks.random_operation_id()
+    await db[booking.BOOKINGS.name].update_one({"_id": held["_id"]}, {"$set": {"operation": operation}})
+    return await FINISH(db, held | {"operation": operation}, now)
 
 
 async def _create_again(db: Database, held: booking.BookingDocument, now: datetime) -> booking.BookingDocument:

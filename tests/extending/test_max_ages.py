@@ -35,7 +35,7 @@ async def theater(
 
 async def open_show(gateway: GatewayClient) -> str:
     """Stores a show, and returns its id."""
-    show = {"_id": ObjectId(), "seats": 3, "price": 30, "currency": "USD", "account": ObjectId(), "venue": "globe"}
+    show = {"_id": ObjectId(), "seats": 3, "price": 30, "currency": "USD", "venue": "globe"}
     await gateway.db["shows"].insert_one(show)
     return Kind.encode_id("Show", show["_id"])
 

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from portico.gateway.clock import SystemClock
-from portico.resolvers.accounts import accounts
-from portico.resolvers.accounts.accounts import shop_account_id
+from portico.resolvers.shop.account_payments import open_shop_account, shop_account_id
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import assert_money, balances, open_account, transfer_input
 from tests.shop.support.shop import (
@@ -119,7 +118,7 @@ async def test_a_free_cart_is_bought_without_money(gateway: GatewayClient) -> No
 
 async def test_a_checkout_whose_cart_changes_before_the_lock_pays_for_the_changed_cart(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 5 * PRICE)
-    await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
+    await open_shop_account(gateway.db, "USD", now=SystemClock().now())
     cart, sku = await full_cart(gateway)
 
     change = partial(gateway.payload, "addItemToCart", add_input(cart, sku))
@@ -137,7 +136,7 @@ async def test_the_money_of_a_checkout_is_free_again_if_its_cart_is_bought_by_an
     gateway: GatewayClient,
 ) -> None:
     rich, poor = await open_account(gateway.db, 5 * PRICE), await open_account(gateway.db, 2 * PRICE)
-    await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
+    await open_shop_account(gateway.db, "USD", now=SystemClock().now())
     cart, sku = await full_cart(gateway)
 
     buy = partial(gateway.payload, "checkout", paid_by(cart, rich))
@@ -154,7 +153,7 @@ async def test_the_money_of_a_checkout_is_free_again_if_its_cart_is_bought_by_an
 
 async def test_a_sold_cart_gets_its_order_before_the_stock_counts_the_sale(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 5 * PRICE)
-    await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
+    await open_shop_account(gateway.db, "USD", now=SystemClock().now())
     cart, sku = await full_cart(gateway)
     given, other = paid_by(cart, account), paid_by(await new_cart(gateway, **{sku: 1}), account)
     with crashing(gateway, None) as faulty:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bson import ObjectId
 
-from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.documents import Document
+from portico.resolvers.shop.account_payments import shop_account_id
 from portico.resolvers.writes.settler import Settler
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit, deposit_input, open_account

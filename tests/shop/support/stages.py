@@ -6,8 +6,7 @@ import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from portico.resolvers.accounts.accounts import shop_account_id
-from portico.resolvers.shop.account_payments import AccountPayments
+from portico.resolvers.shop.account_payments import AccountPayments, shop_account_id
 from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.writes.settler import Answering, Settler
 from portico.schema.kinds import Kind
