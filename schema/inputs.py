@@ -30,6 +30,10 @@ Before = Annotated[
 After = Annotated[str | None, strawberry.argument(description="A cursor. The page starts after its row.")]
 
 
+class LeftOut(int):
+    """The default of an argument that the operation has left out, as opposed to the same value that it gives."""
+
+
 class Span(NamedTuple):
     """The arguments of a connection that say which page is wanted."""
 
@@ -46,15 +50,14 @@ class Span(NamedTuple):
     def size(self, default: int) -> int:
         """Returns the size of the page.
 
-        `first` with its default value counts as left out: nothing tells the two apart.
-
         Raises:   InvalidInput, with all invalid arguments but the cursors.
         """
         if not self.is_backwards:
-            return page_size(self.first, default)
+            # Later code gets a plain number, and none that was left out.
+            return int(page_size(self.first, default))
         with InvalidInput.collect() as check:
             size = check(page_size, self.last, default, name="last")
-            if self.first not in {None, default}:
+            if self.first is not None and not isinstance(self.first, LeftOut):
                 text = "Use `first` without `last` and `before`."
                 check.refuse(InvalidInput(text, "first", code=InvalidInput.NOT_ALLOWED))
             if self.after is not None:

@@ -27,6 +27,7 @@ from portico.schema.kinds import KIND, Kind, KindDocument, require_decodable
 from .connections import Paged
 from .errors import members_of, showing, value_class
 from .fields import Computed, Related, Source, Stored, declaration_of, getter
+from .inputs import LeftOut
 from .nodes import loader_of, projection_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
@@ -56,13 +57,11 @@ def install(schema: strawberry.Schema, kinds: Mapping[str, Kind], pages: Sequenc
         if isinstance(graphql_type, GraphQLObjectType | GraphQLInterfaceType):
             for field in graphql_type.fields.values():
                 _install_field(field, kinds)
-                for argument in field.args.values():
-                    _install_default(argument)
+                _install_defaults(field.args)
         if isinstance(graphql_type, GraphQLInputObjectType):
             # Strawberry does not pass this on to graphql-core, which prints and checks it.
             graphql_type.is_one_of = graphql_type.extensions[_BACKREF].is_one_of
-            for input_field in graphql_type.fields.values():
-                _install_default(input_field)
+            _install_defaults(graphql_type.fields)
         if isinstance(graphql_type, GraphQLObjectType) and graphql_type.name in document_types:
             # A document always has the type of its field. There is no instance to check.
             graphql_type.is_type_of = None
@@ -110,15 +109,20 @@ def _install_errors(field: GraphQLField) -> None:
         field.resolve = showing(field.resolve or default_field_resolver, members)
 
 
-def _install_default(given: GraphQLArgument | GraphQLInputField) -> None:
-    """Corrects a default. Strawberry makes a Python default of None a default of null, where the schema has none.
+def _install_defaults(given: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputField]) -> None:
+    """Corrects defaults. Strawberry makes a Python default of None a default of null, where the schema has none.
     graphql-core can print an empty object as a default only from a literal.
+
+    `first` is refused beside `last`, also if it has the value of its default.
     """
-    if given.default_value is None:
-        given.default_value = Undefined
-    elif given.default_value == {}:
-        given.default_value = Undefined
-        given.default = GraphQLDefaultInput(literal=parse_const_value("{}"))
+    for name, one in given.items():
+        if one.default_value is None:
+            one.default_value = Undefined
+        elif one.default_value == {}:
+            one.default_value = Undefined
+            one.default = GraphQLDefaultInput(literal=parse_const_value("{}"))
+        elif name == "first" and "last" in given and isinstance(one.default_value, int):
+            one.default_value = LeftOut(one.default_value)
 
 
 def _reader(read: Callable[[Source], Any]) -> Callable[[Source, Any], Any]:

@@ -142,6 +142,8 @@ async def test_all_rows_follow_the_empty_page_before_a_deleted_row(gateway: Gate
         ({"last": 2, "before": "x"}, "`before` is not a cursor of this list with this filter and sort."),
         ({"last": 2, "after": "x"}, "Use `after` with `first`, or `before` with `last`."),
         ({"last": 2, "first": 2}, "Use `first` without `last` and `before`."),
+        # The default.
+        ({"last": 2, "first": 20}, "Use `first` without `last` and `before`."),
     ],
 )
 async def test_other_arguments_are_refused(shop: GatewayClient, given: dict[str, Any], message: str) -> None:
@@ -182,9 +184,20 @@ async def test_first_is_refused_with_before(shop: GatewayClient) -> None:
     assert error["extensions"] == {"code": "BAD_USER_INPUT", "argument": ["first"]}
 
 
-async def test_the_default_of_first_counts_as_left_out(shop: GatewayClient) -> None:
+async def test_first_is_left_out_or_null_beside_last(shop: GatewayClient) -> None:
     whole = (await read(shop, "newest"))["edges"]
 
-    for given in ({"first": 20}, {"first": None}, {"first": 20, "last": 20}):
+    for given in ({}, {"first": None}, {"last": 20}):
         page = await read(shop, "newest", before=whole[5]["cursor"], **given)
         assert page["edges"] == whole[:5]
+
+
+@pytest.mark.parametrize("passed", ["(first: 20, last: 2)", "(first: $first, last: 2)"])
+async def test_first_with_its_default_is_refused_beside_last(shop: GatewayClient, passed: str) -> None:
+    variables = "($first: Int = 20)" if "$" in passed else ""
+    text = f"query Q{variables} {{ products{passed} {{ {_PAGE} }} }}"
+
+    # The first call compiles the operation.
+    answers = [await shop.ask(text) for _ in range(2)]
+
+    assert [answer.body["errors"][0]["extensions"]["argument"] for answer in answers] == [["first"]] * 2
