@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import orjson
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -76,12 +77,12 @@ def _session(request: Request, authenticator: Authenticator) -> Response:
     """
     subject = request.query_params.get("subject")
     if not is_from_this_machine(request):
-        return Response(status_code=404, headers=_NO_STORE)
+        raise HTTPException(404)
     if subject is None:
         members = [{"subject": member, "userId": Kind.encode_id("User", member)} for member in demo_token.MEMBERS]
         return _json({"members": members})
     if subject not in demo_token.MEMBERS:
-        return Response(status_code=404, headers=_NO_STORE)
+        raise HTTPException(404)
     token = authenticator.issue(subject, [], now=SystemClock().now(), lasts=_TOKEN_LASTS)
     return _json({"token": token})
 

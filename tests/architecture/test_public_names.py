@@ -25,10 +25,11 @@ FOR_PACKAGES = {
 EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "gateway.demo.demo_token": ("the demo data belongs to its caller", {"MEMBERS", "SUBJECT"}),
     "gateway.demo.loading": ("the demo data is one operation", {"OPERATION"}),
+    "gateway.http.requests": ("files that are not served", {"Refused"}),
     "gateway.http.streaming": ("rates count by address", {"address_of"}),
     "gateway.logs": ("logs of the own services", {"logger"}),
     "gateway.outages": ("logs of the own services", {"log_fault"}),
-    "gateway.pages.files": ("content serves files", {"Files", "NotServed"}),
+    "gateway.pages.files": ("content serves files", {"Files"}),
     "gateway.pages.ranges": (
         "content serves files",
         {"NotSatisfiable", "Span", "precondition_status", "requested_spans"},

@@ -121,6 +121,7 @@ async def test_a_range_beyond_the_end_is_refused_with_the_size(gateway: GatewayC
 
     assert response.status_code == 416
     assert response.headers["content-range"] == f"bytes */{len(DATA)}"
+    assert response.json()["errors"][0]["extensions"] == {"code": "RANGE_NOT_SATISFIABLE"}
 
 
 def ranges_in(response: httpx.Response) -> list[str]:

@@ -382,4 +382,5 @@ async def test_a_feed_is_unavailable_without_a_database(gateway: GatewayClient) 
     finally:
         gateway.state.reading = reading
 
-    assert (response.status_code, response.json()) == (503, {"error": "The database cannot be reached."})
+    [error] = response.json()["errors"]
+    assert (response.status_code, error["extensions"]) == (503, {"code": "UNAVAILABLE"})

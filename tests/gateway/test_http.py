@@ -378,22 +378,3 @@ async def test_a_gateway_without_its_database_is_alive_and_not_ready(settings: S
 
             wire.restore()
             assert (await gateway.http.get("/readyz")).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status", "code"),
-    [
-        ("GET", "/graphq", 404, "NOT_FOUND"),
-        ("POST", "/graphql/x", 404, "NOT_FOUND"),
-        ("GET", "/graphql/ticket", 405, "METHOD_NOT_ALLOWED"),
-        ("DELETE", "/livez", 405, "METHOD_NOT_ALLOWED"),
-    ],
-)
-async def test_another_path_or_method_is_refused_in_json(
-    reader: GatewayClient, method: str, path: str, status: int, code: str
-) -> None:
-    response = await reader.http.request(method, path)
-
-    assert (response.status_code, response.headers["cache-control"]) == (status, "no-store")
-    assert [error["extensions"]["code"] for error in response.json()["errors"]] == [code]
-    assert ("allow" in response.headers) == (status == 405)

@@ -49,6 +49,7 @@ DOMAIN = Domain(
     queries=(*zones.QUERIES, *serving.QUERIES),
     mutations=(*zones.MUTATIONS, *serving.MUTATIONS, *creatives.MUTATIONS),
     routes=_routes,
+    error_codes={"PREFETCHED": "A browser fetches the link of an ad ahead. It asks again when somebody clicks."},
     demo=demo.load,
     examples=(("Ads", _FOLDER / "examples.graphql"),),
 )

@@ -9,7 +9,8 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from portico.gateway.pages.files import Files, NotServed
+from portico.gateway.http.requests import Refused
+from portico.gateway.pages.files import Files
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.resolvers.ads import clicks, creatives, zones
@@ -33,15 +34,15 @@ class Clicks(Files):
     async def respond(self, request: Request, state: State) -> Response:
         link = state.resources.of(ClickLinks).read(request.path_params["link"])
         if link is None:
-            raise NotServed(404, "The link is not one of this server.")
+            raise Refused(404, "NOT_FOUND", "The link is not one of this server.")
         if _is_prefetch(request):
             # Nobody has clicked. The browser asks again when somebody does.
-            raise NotServed(503, "The link must not be fetched ahead.")
+            raise Refused(503, "PREFETCHED", "The link must not be fetched ahead.")
         creative, zone = await both(
             creatives.find_creative(state.database, link.ad), zones.find_names(state.database, link.zone)
         )
         if creative is None or zone is None:
-            raise NotServed(404, "The ad does not lead anywhere any more.")
+            raise Refused(404, "NOT_FOUND", "The ad does not lead anywhere any more.")
         if request.method == "GET" and not state.settings.read_only:
             await _record(state, link, creative, *zone)
         return RedirectResponse(creative["link"], 303, headers=_HEADERS)

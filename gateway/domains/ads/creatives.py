@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from starlette.requests import Request
 from starlette.responses import Response
 
-from portico.gateway.pages.files import Files, NotServed
+from portico.gateway.http.requests import Refused
+from portico.gateway.pages.files import Files
 from portico.gateway.pages.ranges import precondition_status
 from portico.gateway.pictures.checking import PictureProcesses
 from portico.gateway.state import State
@@ -38,7 +39,7 @@ class Images(Files):
         checksum, suffix = request.path_params["checksum"], request.path_params["suffix"]
         image = await images.find_image(state.database, checksum)
         if image is None or SUFFIXES[image["content_type"]] != suffix:
-            raise NotServed(404, "There is no such image.")
+            raise Refused(404, "NOT_FOUND", "There is no such image.")
         headers = {**_HEADERS, "ETag": f'"{checksum}"'}
         status = precondition_status(request.headers, request.method, tag=f'"{checksum}"', modified=None)
         if status is not None:

@@ -12,7 +12,8 @@ from datetime import UTC
 from starlette.requests import Request
 from starlette.responses import Response
 
-from portico.gateway.pages.files import Files, NotServed
+from portico.gateway.http.requests import Refused
+from portico.gateway.pages.files import Files
 from portico.gateway.pages.ranges import precondition_status
 from portico.gateway.state import State
 from portico.resolvers.catalog.image_edits import ImageRules
@@ -55,7 +56,7 @@ def _width(text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_WIDTH))) or int(text) < WIDTHS[0]:
-        raise NotServed(400, f"`width` must be a number of pixels, {WIDTHS[0]} to {_MAX_WIDTH:,}.")
+        raise Refused(400, "BAD_REQUEST", f"`width` must be a number of pixels, {WIDTHS[0]} to {_MAX_WIDTH:,}.")
     return int(text)
 
 
@@ -68,7 +69,7 @@ async def _find(state: State, name: str) -> ImageDocument:
             image = await find_image(db, Kind.document_id(named["id"]))
             if image is not None and SUFFIXES[image["content_type"]] == named["suffix"]:
                 return image
-    raise NotServed(404, "There is no such image.")
+    raise Refused(404, "NOT_FOUND", "There is no such image.")
 
 
 async def _thumbnail(state: State, image: ImageDocument, width: int) -> bytes:
@@ -77,6 +78,10 @@ async def _thumbnail(state: State, image: ImageDocument, width: int) -> bytes:
         async with asyncio.timeout(state.settings.operation_seconds):
             return await get_thumbnail(state.database, image, width, pictures)
     except TimeoutError:
-        raise NotServed(503, "The server is making too many thumbnails. Retry later.", {"Retry-After": "10"}) from None
+        raise Refused(
+            503, "OVERLOADED", "The server is making too many thumbnails. Retry later.", {"Retry-After": "10"}
+        ) from None
     except PictureBroken:
-        raise NotServed(500, "The server cannot make the thumbnail, because it cannot decode the image.") from None
+        raise Refused(
+            500, "INTERNAL", "The server cannot make the thumbnail, because it cannot decode the image."
+        ) from None

@@ -92,6 +92,7 @@ DOMAIN = Domain(
         "posts": Importer(post_record, lambda record: "/".join((*record.blog, record.slug)), import_posts),
     },
     routes=_routes,
+    error_codes={"RANGE_NOT_SATISFIABLE": "None of the ranges in the header `Range` contains a byte of the photo."},
     demo=demo.load,
     examples=(("Content", Path(__file__).parent / "examples.graphql"),),
 )

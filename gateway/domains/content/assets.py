@@ -19,7 +19,8 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from portico.gateway.pages.files import Files, NotServed
+from portico.gateway.http.requests import Refused
+from portico.gateway.pages.files import Files
 from portico.gateway.pages.ranges import NotSatisfiable, Span, precondition_status, requested_spans
 from portico.gateway.state import State
 from portico.resolvers.content import assets, photos, thumbnails
@@ -84,7 +85,7 @@ def _width(query: QueryParams) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 6 or not _MIN_WIDTH <= int(text) <= _MAX_WIDTH:  # noqa: PLR2004
-        raise NotServed(400, f"`width` must be a number of pixels, {_MIN_WIDTH} to {_MAX_WIDTH:,}.")
+        raise Refused(400, "BAD_REQUEST", f"`width` must be a number of pixels, {_MIN_WIDTH} to {_MAX_WIDTH:,}.")
     return int(text)
 
 
@@ -103,7 +104,7 @@ async def _find(state: State, key: str, checksum: str) -> tuple[Database, NodeDo
             file = None if key_of_file is None else await assets.find_file(db, key_of_file)
             if file is not None:
                 return db, photo, file
-    raise NotServed(404, "There is no such photo, or its bytes have changed.")
+    raise Refused(404, "NOT_FOUND", "There is no such photo, or its bytes have changed.")
 
 
 def _headers(tag: str, modified: datetime) -> dict[str, str]:
@@ -130,11 +131,15 @@ async def _thumbnail(state: State, photo: NodeDocument, modified: datetime, widt
                 state.database, photo, width, state.resources.of(UploadRules).pictures, now=state.clock.now()
             )
     except TimeoutError:
-        raise NotServed(503, "The server is making too many thumbnails. Retry later.", {"Retry-After": "10"}) from None
+        raise Refused(
+            503, "OVERLOADED", "The server is making too many thumbnails. Retry later.", {"Retry-After": "10"}
+        ) from None
     except PictureBroken:
-        raise NotServed(500, "The server cannot make the thumbnail, because it cannot decode the photo.") from None
+        raise Refused(
+            500, "INTERNAL", "The server cannot make the thumbnail, because it cannot decode the photo."
+        ) from None
     except assets.BytesMissing:
-        raise NotServed(404, "There is no such photo, or its bytes have changed.") from None
+        raise Refused(404, "NOT_FOUND", "There is no such photo, or its bytes have changed.") from None
 
     async def read(start: int, end: int) -> AsyncIterator[bytes]:
         yield data[start:end]
@@ -147,8 +152,11 @@ def _answer(asset: _Asset, headers: Headers, shown: Mapping[str, str]) -> Respon
     try:
         spans = requested_spans(headers, asset.length, tag=asset.tag, modified=asset.modified)
     except NotSatisfiable:
-        raise NotServed(
-            416, "None of the ranges contains a byte.", {"Content-Range": f"bytes */{asset.length}"}
+        raise Refused(
+            416,
+            "RANGE_NOT_SATISFIABLE",
+            "None of the ranges contains a byte.",
+            {"Content-Range": f"bytes */{asset.length}"},
         ) from None
     described = {**shown, **_described(asset)}
     if spans is None:

@@ -24,7 +24,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from portico.gateway.pages.files import Files, NotServed
+from portico.gateway.http.requests import Refused
+from portico.gateway.pages.files import Files
 from portico.gateway.pages.ranges import precondition_status
 from portico.gateway.state import State
 from portico.resolvers.content import nodes as content
@@ -136,7 +137,7 @@ class Feeds(Files):
 
 
 async def _find_feed(state: State, request: Request) -> _Feed:
-    """Finds the feed of the request. Raises NotServed (404) if there is no such blog or format."""
+    """Finds the feed of the request. Raises Refused (404) if there is no such blog or format."""
     name, _, format_ = f"/{request.path_params['path']}".rpartition(".")
     path = content.parse_path(name)
     if path is not None and format_ in _FORMATS:
@@ -149,7 +150,9 @@ async def _find_feed(state: State, request: Request) -> _Feed:
             own = _base(request)
             site = (state.settings.of(ContentSettings).site_url or own).rstrip("/")
             return _Feed(format_, site, f"{own}/feeds{name}.{format_}", name, blog, page.documents)
-    raise NotServed(404, "There is no such feed. For a blog at `/blog`, use `/feeds/blog.atom` or `/feeds/blog.rss`.")
+    raise Refused(
+        404, "NOT_FOUND", "There is no such feed. For a blog at `/blog`, use `/feeds/blog.atom` or `/feeds/blog.rss`."
+    )
 
 
 def _base(request: Request) -> str:
