@@ -38,6 +38,16 @@ def configure(settings: Settings) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+    standard = logging.getLogger("portico")
+    standard.setLevel(level)
+    standard.handlers = [_Forwarding()]
+
+
+class _Forwarding(logging.Handler):
+    """Logs in the same format what modules of the other rooms log with the standard library."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger().log(record.levelno, record.getMessage())
 
 
 def logger() -> Any:
