@@ -22,7 +22,8 @@ from portico.gateway.settings import MAX_PORT, PREFIX, Settings, SettingsError, 
 from .huge_pages import use_huge_pages
 from .listening import PortTaken, bind, protocols, require_free
 from .loops import handling_ctrl_c
-from .stopping import Reloading, Server, Workers
+from .stopping import Reloading, Server, stop_when_hung_up
+from .workers import Workers
 
 __all__ = ["PortTaken", "bind", "require_startable", "serve", "tune_process", "worker_app"]
 
@@ -110,6 +111,7 @@ def serve(
     elif workers > 1:
         Workers(config, [listening], when_started).run()
     else:
+        stop_when_hung_up()
         with handling_ctrl_c():
             Server(config, when_started).run(sockets=[listening])
 

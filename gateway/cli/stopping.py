@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import multiprocessing
 import os
 import signal
 import socket
 import sys
 import threading
-import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from types import FrameType
@@ -20,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import ChangeReload, Multiprocess, multiprocess
+from uvicorn.supervisors import ChangeReload
 
 from portico.gateway.http.connections import Connections
-from portico.gateway.logs import logger
 from portico.gateway.work.loop_watch import LoopWatch
 
 from .admin import Admin
-from .errors import Failure
 from .failures import line_of
 from .lines import warn
 from .starting import Lifespan, silent_logger
@@ -38,12 +33,7 @@ if TYPE_CHECKING:
 
     from portico.gateway.app import Gateway
 
-_TICK_SECONDS = 0.1
-# How long a worker may take until it serves. On a busy machine, it cannot say for seconds that it lives.
-_START_SECONDS = 120.0
-# The pauses between the starts of a worker that cannot start.
-_RESTART_SECONDS = 1.0
-_MAX_RESTART_SECONDS = 30.0
+TICK_SECONDS = 0.1
 
 
 class Server(uvicorn.Server):
@@ -98,12 +88,12 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         parent = multiprocessing.parent_process()
         if parent is not None:
-            # See `_without_ctrl_c`.
+            # See `without_ctrl_c`.
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
         self.lifespan = Lifespan(self.config)
         starting = asyncio.create_task(super().startup(sockets))
-        while not (await asyncio.wait({starting}, timeout=_TICK_SECONDS))[0]:
+        while not (await asyncio.wait({starting}, timeout=TICK_SECONDS))[0]:
             if self.should_exit:
                 # MongoDB may not answer for long. The end of the event loop closes what is open.
                 starting.cancel()
@@ -143,7 +133,7 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         end = loop.time() + self.gateway.state.settings.drain_seconds
         while self._waits() and loop.time() < end:  # noqa: ASYNC110 - a signal handler or another process ends it
-            await asyncio.sleep(_TICK_SECONDS)
+            await asyncio.sleep(TICK_SECONDS)
 
     def _waits(self) -> bool:
         """Returns whether nobody has asked to stop at once, by Ctrl-C or a second signal.
@@ -177,6 +167,12 @@ class Server(uvicorn.Server):
         return protocol
 
 
+def stop_when_hung_up() -> None:
+    """Lets SIGHUP stop this process as SIGTERM does, unless it is ignored, as by `nohup`."""
+    if os.name == "posix" and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+
+
 def _stop_with(parent: Any) -> None:
     """Stops this process when its parent has ended, even if the parent was killed. Nobody waits for it to drain."""
     parent.join()
@@ -184,7 +180,7 @@ def _stop_with(parent: Any) -> None:
 
 
 @contextlib.contextmanager
-def _without_ctrl_c() -> Iterator[None]:
+def without_ctrl_c() -> Iterator[None]:
     """Starts processes that serve. A terminal sends Ctrl-C to them, too; until they can handle it, this one ends them.
 
     A process inherits what its parent blocks.
@@ -203,11 +199,11 @@ class Reloading(ChangeReload):  # type: ignore[misc, valid-type]
     """One process that serves, and is replaced when a source file changes."""
 
     def startup(self) -> None:
-        with _without_ctrl_c():
+        with without_ctrl_c():
             super().startup()
 
     def restart(self) -> None:
-        with _without_ctrl_c():
+        with without_ctrl_c():
             super().restart()
 
 
@@ -224,135 +220,3 @@ class Shared:
         self.failure: Connection
         self.own_failure: Connection
         self.failure, self.own_failure = context.Pipe(duplex=False)
-
-
-class _Worker(multiprocess.Process):
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
-        super().__init__(config, sockets)
-        self.shared = Shared()
-        self._start_ends = time.monotonic() + _START_SECONDS
-
-    def is_alive(self, timeout: float = 5) -> bool:
-        if self.shared.serves.is_set():
-            return super().is_alive(timeout)
-        return self.process.is_alive() and time.monotonic() < self._start_ends
-
-    def start(self) -> None:
-        with _without_ctrl_c():
-            super().start()
-
-    @property
-    def server(self) -> uvicorn.Server:
-        if self._server is None:
-            self._server = server = Server(self.config)
-            server.shared = self.shared
-        return self._server
-
-    def target(self, sockets: list[socket.socket] | None = None) -> None:
-        # What a worker imports is permanent. `worker_app` turns the collector on again.
-        gc.disable()
-        try:
-            super().target(sockets)
-        except Exception as error:
-            if self.server.started:
-                raise
-            line = line_of(error)
-            if line is None:
-                traceback.print_exc()
-            self.shared.own_failure.send(line or "a worker cannot start. See the traceback above.")
-            sys.exit(STARTUP_FAILURE)
-
-    @property
-    def failure(self) -> str | None:
-        """Why it cannot start. Only the first call returns it."""
-        return self.shared.failure.recv() if self.shared.failure.poll() else None
-
-
-# uvicorn names the class of its workers nowhere else.
-multiprocess.Process = _Worker  # type: ignore[misc]
-
-
-class Workers(Multiprocess):
-    """Several processes that serve, and are replaced when they die.
-
-    If no worker has ever served, a failed start ends the gateway: its settings are wrong, or its database is not there.
-    Later a worker can fail to start while the database has an outage. The other workers go on, and the start is tried
-    again, with backoff.
-
-    `when_started` is called when a worker serves.
-    """
-
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], when_started: Callable[[], None]) -> None:
-        super().__init__(config, sockets)
-        self._when_started = when_started
-        self._has_served = False
-        self._pause = _RESTART_SECONDS
-        self._next_start = 0.0
-
-    def keep_subprocess_alive(self) -> None:
-        if not self._has_served and any(worker.shared.serves.is_set() for worker in self._workers):
-            self._has_served = True
-            self._when_started()
-        if not self._has_served:
-            if not any(worker.exitcode == STARTUP_FAILURE for worker in self._workers):
-                super().keep_subprocess_alive()
-            else:
-                self.should_exit.set()
-            return
-        for index, process in enumerate(self.processes):
-            # The workers may get a signal, too, and end before this process handles its own.
-            if self._stops() or process.is_alive(self.config.timeout_worker_healthcheck) or self._stops():
-                continue
-            process.kill()
-            process.join()
-            if isinstance(process, _Worker) and (failure := process.failure) is not None:
-                logger().error("worker cannot start", error=failure)
-            if process.exitcode != STARTUP_FAILURE:
-                self._pause = _RESTART_SECONDS
-            elif time.monotonic() < self._next_start:
-                continue
-            self._next_start = time.monotonic() + self._pause
-            self._pause = min(2 * self._pause, _MAX_RESTART_SECONDS)
-            self.processes[index] = multiprocess.Process(self.config, self.sockets)
-            self.processes[index].start()
-
-    def run(self) -> None:
-        """Serves until a signal. Raises Failure if no worker can start."""
-        super().run()
-        failures = [failure for worker in self._workers if (failure := worker.failure) is not None]
-        if failures and not self._has_served:
-            raise Failure(failures[0])
-
-    @property
-    def _workers(self) -> list[_Worker]:
-        return [process for process in self.processes if isinstance(process, _Worker)]
-
-    def _stops(self) -> bool:
-        return self.should_exit.is_set() or self._has_stop_signal()
-
-    def _has_stop_signal(self) -> bool:
-        """Returns whether there is a signal to stop that has not been handled."""
-        return signal.SIGINT in self.signal_queue or signal.SIGTERM in self.signal_queue
-
-    def handle_int(self) -> None:
-        super().handle_int()
-        self._hurry()
-
-    def _hurry(self) -> None:
-        for worker in self._workers:
-            worker.shared.hurries.set()
-
-    def join_all(self) -> None:
-        for worker in self._workers:
-            while worker.exitcode is None:
-                worker.process.join(_TICK_SECONDS)
-                if self._has_stop_signal():
-                    # It is the second one.
-                    self._hurry()
-        super().join_all()
-
-    def terminate_all(self) -> None:
-        # While this process keeps the socket open, the kernel takes connections that no worker will accept.
-        for listening in self.sockets:
-            listening.close()
-        super().terminate_all()

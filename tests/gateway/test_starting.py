@@ -30,7 +30,8 @@ commands.main()
 WORKER = """
 import gc
 import uvicorn
-from portico.gateway.cli.stopping import Server, _Worker
+from portico.gateway.cli.stopping import Server
+from portico.gateway.cli.workers import _Worker
 Server.run = lambda server, sockets: print("worker:", gc.isenabled())
 _Worker(uvicorn.Config("no.application"), []).target([])
 """
