@@ -24,6 +24,10 @@ UPLOAD = f"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: {multipart.CONTENT
 OPERATIONS = multipart.body_of([multipart.part("operations", b'{"query": "{ __typename }"')], is_ended=False)[:-20]
 QUERY = b'{"query": "{ __typename }"}'
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(QUERY), QUERY)
+SOCKET = (
+    b"GET /graphql HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n"
+)
 # What a client sends that does not end its request.
 BEGUN = {
     "a request line": b"POST /graphql HT",
@@ -205,3 +209,26 @@ def test_a_client_that_sends_many_requests_at_once_is_cut_off(patient: Served) -
             client.sendall(3_000 * b"GET / HTTP/1.1\r\n\r\n")
 
         assert answers(client).count(b" 200 ") < 3_000
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [b"NONSENSE\r\n\r\n"],
+        [b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: other\r\n\r\n"],
+        [SOCKET, b"\x81\x82\0\0\0\0\xff\xfe"],
+    ],
+    ids=["a request", "an upgrade", "a text on a socket"],
+)
+def test_what_a_client_sends_does_not_fill_the_log(patient: Served, sent: list[bytes]) -> None:
+    before = len(patient.process.errors)
+    with connected(patient) as client:
+        for part in sent[:-1]:
+            client.sendall(part)
+            assert client.recv(65536)
+        client.sendall(sent[-1])
+        assert answers(client)
+
+    logged = patient.process.errors[before:]
+    assert "WARNING" not in logged
+    assert "Traceback" not in logged
