@@ -217,8 +217,9 @@ def test_a_client_that_sends_many_requests_at_once_is_cut_off(patient: Served) -
         [b"NONSENSE\r\n\r\n"],
         [b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: other\r\n\r\n"],
         [SOCKET, b"\x81\x82\0\0\0\0\xff\xfe"],
+        [UPLOAD + b"GraphQL-Require-Preflight: true\r\nConnection: close\r\nContent-Length: 8\r\n\r\nnonsense"],
     ],
-    ids=["a request", "an upgrade", "a text on a socket"],
+    ids=["a request", "an upgrade", "a text on a socket", "an upload"],
 )
 def test_what_a_client_sends_does_not_fill_the_log(patient: Served, sent: list[bytes]) -> None:
     before = len(patient.process.errors)
@@ -229,6 +230,5 @@ def test_what_a_client_sends_does_not_fill_the_log(patient: Served, sent: list[b
         client.sendall(sent[-1])
         assert answers(client)
 
-    logged = patient.process.errors[before:]
-    assert "WARNING" not in logged
-    assert "Traceback" not in logged
+    # The gateway's own lines begin with a date.
+    assert not [line for line in patient.process.errors[before:].splitlines() if not line.startswith("2")]
