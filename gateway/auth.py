@@ -16,6 +16,7 @@ from jwt.types import Options
 
 from portico.resolvers.configuration import Secret
 from portico.resolvers.lru import Lru
+from portico.resolvers.texts import is_line, shown_line
 from portico.schema.context import Caller
 from portico.schema.roles import OWN_ROLES, Role
 
@@ -178,8 +179,8 @@ class Authenticator:
         _require_subject(subject)
         known = self._roles_in(claims.get("roles", []))
         name = claims.get("name")
-        shown = _as_text(name.strip()[:_LONGEST_NAME]) if isinstance(name, str) else ""
-        return Caller(subject, known, shown, self._claims_in(claims)), float(claims["exp"])
+        shown = shown_line(_as_text(name), longest=_LONGEST_NAME) if isinstance(name, str) else ""
+        return Caller(subject, known, shown, self._claims_in(claims)), _seconds(claims["exp"])
 
     def _roles_in(self, given: Any) -> frozenset[Role]:
         """Returns the roles that the gateway knows. Logs each other one once, up to 1,000 of them."""
@@ -274,6 +275,15 @@ def _require_subject(subject: str) -> None:
         raise InvalidToken("The token's subject is empty.")
     if _as_text(subject) != subject:
         raise InvalidToken("The token's subject is no valid Unicode text.")
+    if not is_line(subject):
+        raise InvalidToken("The token's subject has a control character or a line break.")
+
+
+def _seconds(expires: Any) -> float:
+    try:
+        return float(expires)
+    except OverflowError:
+        raise InvalidToken("The token cannot be read.") from None
 
 
 def _as_text(text: str) -> str:

@@ -49,7 +49,7 @@ class RateLimited(Exception):
         return {"code": self.code, "retryAfter": self.seconds}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Allowance:
     """What each client of a kind may use in a minute, and since when each has used how much of it."""
 
@@ -57,6 +57,18 @@ class _Allowance:
     what: str
     limit: int
     full_at: dict[str, float]
+    # With more clients than these, those whose allowance is full again are looked for.
+    most: int = 0
+
+    def forget_full(self, now: float) -> None:
+        """Forgets the clients whose allowance is full again.
+
+        It looks at all clients, so it runs again when there are twice as many as it leaves: of many clients that stay,
+        each charge would look at all.
+        """
+        for client in [client for client, full_at in self.full_at.items() if full_at <= now]:
+            del self.full_at[client]
+        self.most = max(_MOST_KEPT, 2 * len(self.full_at))
 
 
 class Meter:
@@ -79,9 +91,8 @@ class Meter:
         if missing > 0:
             raise RateLimited(allowance.what, allowance.limit, math.ceil(missing), self.headers())
         allowance.full_at[self._client] = now + used + seconds
-        if len(allowance.full_at) > _MOST_KEPT:
-            for client in [client for client, full_at in allowance.full_at.items() if full_at <= now]:
-                del allowance.full_at[client]
+        if len(allowance.full_at) > allowance.most:
+            allowance.forget_full(now)
 
     def headers(self) -> dict[str, str]:
         """Returns the headers that say what the limit is, how much is left, and in how many seconds it is full."""

@@ -17,9 +17,24 @@ finally:
 
 from .settings import Settings  # noqa: E402
 
+# What the HTTP server and the parser of uploads say of clients that send something invalid. Any client could fill the
+# log with it.
+_SERVER, _UPLOADS = "uvicorn.error", "python_multipart"
+_ABOUT_CLIENTS = {
+    "Invalid HTTP request received.",
+    "Unsupported upgrade request.",
+    "Invalid UTF-8 sequence received from client.",
+}
+
+
+def _is_own(record: logging.LogRecord) -> bool:
+    return record.msg not in _ABOUT_CLIENTS
+
 
 def configure(settings: Settings) -> None:
     """Sets the format and level of the logs. They go to standard error; standard output is for results."""
+    logging.getLogger(_SERVER).addFilter(_is_own)
+    logging.getLogger(_UPLOADS).setLevel(logging.CRITICAL)
     level = logging.getLevelNamesMapping().get(settings.log_level.upper(), logging.INFO)
     renderer: Any = (
         structlog.processors.JSONRenderer()

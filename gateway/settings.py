@@ -155,7 +155,9 @@ class Settings:
         10.0, "Seconds for a client to send the headers of a request, from its connection or its first byte."
     )
     body_seconds: float = setting(
-        30.0, "Seconds for a client to send the body of a request. In an upload: the parts before its files."
+        30.0,
+        "Seconds for a client to send the body of a request, or a message of a WebSocket. In an upload: the parts "
+        "before its files.",
     )
     read_seconds: float = setting(
         30.0, "Seconds until the gateway disconnects a client that reads nothing of what is sent to it."

@@ -106,6 +106,24 @@ def require_line(value: str | None, *path: str, longest: int) -> str:
     return text
 
 
+def shown_line(text: str, *, longest: int) -> str:
+    """Returns a text from elsewhere in the form of `require_line`: without what that refuses, and cut to the length.
+
+    It is empty if the text shows nothing.
+    """
+    line = " ".join(_UNWANTED.sub("", text).split())[:longest]
+    if line.isascii():
+        return line
+    if has_tower(line):
+        line = "".join(one for one in line if not unicodedata.category(one).startswith("M"))
+    return line if any(map(_is_seen, line)) else ""
+
+
+def is_line(text: str) -> bool:
+    """Returns whether the text has one line, without characters that disturb the text around it."""
+    return not (has_unwanted(text) or _BREAKS.search(text))
+
+
 def require_texts(values: Sequence[str], *, longest: int) -> list[str]:
     """Returns the texts without surrounding blanks. Raises InvalidInput like `require_text`, without a path."""
     # Almost always all are plain, and then checked together.

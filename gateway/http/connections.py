@@ -31,6 +31,8 @@ from .backlog import Backlog
 from .sending import ONE_MORE_TIMER_SECONDS
 
 MAX_HEADER_BYTES = 16_384
+# The requests of a connection that can wait for the answer before them. Each takes a hundred times its bytes.
+MOST_WAITING = 100
 # What a header has beside its name and its value: `: ` and the end of the line.
 _PER_HEADER = 4
 # Headers that change how a response is sent.
@@ -77,6 +79,22 @@ def _is_unusual(name: bytes) -> bool:
 
 class HeadersTooLarge(Exception):
     """Ends the parsing of a request."""
+
+
+class TooManyWaiting(Exception):
+    """Ends the parsing of requests of which too many wait already."""
+
+
+class EndedHeaders(list[tuple[bytes, bytes]]):
+    """The headers of a request when all have arrived. They do not take the fields of its trailer section.
+
+    The parser reports these fields in the same way. A proxy that checks or removes headers need not look at them.
+
+    Source: RFC 9110, section 6.5.1.
+    """
+
+    def append(self, _field: tuple[bytes, bytes]) -> None:
+        """Drops a field."""
 
 
 class Flow(FlowControl):
@@ -221,8 +239,9 @@ class HttpConnection(HttpToolsProtocol):
         self._header_seconds = header_seconds
         self._timer: asyncio.TimerHandle | None = None
         # Whether a request has begun whose headers have not ended; the bytes of the packet in which it began, which may
-        # end another request; and the bytes of later packets.
-        self._in_headers = False
+        # end another request; and the bytes of later packets. After the headers, these are the bytes of the packets
+        # after the last piece of the body: the extensions of a chunk, or the trailer section.
+        self._in_headers = self._in_body = False
         self._first = self._later = 0
         self._packet = 0
         self._is_too_large = False
@@ -245,7 +264,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._packet = len(data)
-        if self._in_headers:
+        if self._in_headers or self._in_body:
             self._later += self._packet
         super().data_received(data)
         if self._in_headers and not self.transport.is_closing():
@@ -253,19 +272,24 @@ class HttpConnection(HttpToolsProtocol):
                 self._refuse(*_TOO_LARGE)
             elif self._timer is None:
                 self._wait_for_client()
+        elif self._in_body and self._later > MAX_HEADER_BYTES:
+            self.transport.close()
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MOST_WAITING:
+            raise TooManyWaiting
         self._in_headers = True
         self._first, self._later = self._packet, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._in_headers = False
+        self._in_headers, self._in_body = False, True
         self._stop_waiting()
         if self._first + self._later > MAX_HEADER_BYTES and self._header_bytes() > MAX_HEADER_BYTES:
             self._is_too_large = True
             raise HeadersTooLarge
         super().on_headers_complete()
+        self._later, self.headers = 0, EndedHeaders(self.headers)
         if self._connections.is_draining and self.cycle is not None:
             self.cycle.keep_alive = False
             if self._connections.is_closing:
@@ -274,7 +298,12 @@ class HttpConnection(HttpToolsProtocol):
     def _header_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + _PER_HEADER for name, value in self.headers)
 
+    def on_body(self, body: bytes) -> None:
+        self._later = 0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
+        self._in_body = False
         self._stop_waiting()
         super().on_message_complete()
 

@@ -5,6 +5,9 @@ for minutes, and the ping of the keep-alive would wait behind these states until
 ping after every 64 kB. Its pong says that the client has read all that came before, also earlier pings: a client may
 answer only the latest ping (RFC 6455, section 5.5.3). While `WINDOW` bytes are unread, the messages of operations wait
 in the gateway, where a newer state replaces the one that waits.
+
+In the other direction, a message that has not ended is in memory, too. A long one needs room like the body of a request
+(`gateway.bodies`), and each has as long to arrive.
 """
 
 from __future__ import annotations
@@ -21,9 +24,13 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
 
+from portico.gateway.bodies import SHORT, Body
+
 from .backlog import Backlog
-from .connections import count_unread
+from .connections import count_unread, state_of
+from .requests import NO_ROOM
 from .sending import ONE_MORE_TIMER_SECONDS
+from .socket_messages import TRY_LATER, UNENDED, Close
 
 # How many bytes a client may have left to read before the next message waits. One message can exceed it.
 WINDOW = 256 * 1024
@@ -37,17 +44,21 @@ _LAST_SECONDS = 10.0
 _EXTENSION = "portico.flow"
 # The first byte of a frame with a whole text. Source: RFC 6455, section 5.2, also for the lengths.
 _TEXT = 0x80 | Opcode.TEXT
+# The first byte of a pong.
+_PONG = bytes([0x80 | Opcode.PONG])
 _SHORT, _MEDIUM = 126, 1 << 16
 
 
 class Flow(NamedTuple):
     """How the application sends texts: `send_now` of the connection, and `wait_for_room` before its own `send`.
 
-    `wait_for_room` takes the size of the text that waits.
+    `wait_for_room` takes the size of the text that waits. `take_arrived` returns the room of the message that was
+    received last, if it needed room to arrive.
     """
 
     send_now: Callable[[bytes], bool]
     wait_for_room: Callable[[int], Awaitable[None]]
+    take_arrived: Callable[[], Body | None]
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
@@ -72,12 +83,20 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._kept_alive: int | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
+        # The pong to the latest ping, until the client reads.
+        self._pong = b""
+        # The room of the message that is arriving, who waits for it, and when the message must have ended.
+        self._arriving: Body | None = None
+        self._entering: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        # The room of the last message, until the application takes it.
+        self._arrived: Body | None = None
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if not self.close_sent:
             extensions: Any = self.scope["extensions"]
-            extensions[_EXTENSION] = Flow(self.send_now, self._wait_for_room)
+            extensions[_EXTENSION] = Flow(self.send_now, self._wait_for_room, self._take_arrived)
 
     def send_now(self, text: bytes) -> bool:
         """Sends a text, and returns True. Returns False if `send` has to wait, or to fail."""
@@ -141,6 +160,9 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._backlog.release(self, self._written)
         self._written = 0
         super().resume_writing()
+        if self._pong and not self.transport.is_closing():
+            self.transport.write(self._pong)
+            self._pong = b""
 
     def cut_off(self) -> None:
         """Notes that the client is disconnected because it did not read. The backlog calls it."""
@@ -159,6 +181,17 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def send_keepalive_ping(self) -> None:
         self._kept_alive = self._sent
         super().send_keepalive_ping()
+
+    def handle_ping(self) -> None:
+        """Answers pings; while the client reads nothing, only the latest one, when it reads again."""
+        if self.writable.is_set():
+            super().handle_ping()
+            return
+        for frame in self.conn.data_to_send():
+            if frame[:1] == _PONG:
+                self._pong = frame
+            else:
+                self.transport.write(frame)
 
     def handle_pong(self, event: Frame) -> None:
         if self._probed is None or bytes(event.data) != _PROBE.pack(self._probed):
@@ -196,7 +229,75 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self._has_room.set()
             self.loop.call_later(_LAST_SECONDS, self.transport.abort)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        unended = len(self.conn.reader.buffer) + (len(self.frames[0]) if self.frames else 0)
+        gateway = state_of(self.app_state) if unended else None
+        if gateway is None or self.conn.state is not State.OPEN:
+            return
+        if self._deadline is None:
+            seconds = gateway.settings.body_seconds
+            self._deadline = self.loop.call_later(seconds, self._end_after_reading)
+        if unended > SHORT and self._arriving is None:
+            self._arriving = Body(gateway.bodies)
+            self.transport.pause_reading()
+            self._entering = self.loop.create_task(self._enter(self._arriving))
+
+    async def _enter(self, body: Body) -> None:
+        """Waits for room for a message, whose length is not known, and reads on."""
+        await body.arrive(self.config.ws_max_size)
+        if not self.read_paused:
+            self.transport.resume_reading()
+
+    async def receive(self) -> Any:
+        message = await super().receive()
+        if self._arriving is not None and self._arriving.is_waiting:
+            self.transport.pause_reading()
+        return message
+
+    def handle_cont(self, event: Frame) -> None:
+        """Adds a fragment to its message. As objects of their own, tiny ones take many times their bytes."""
+        whole: Any = self.frames[0]
+        if not isinstance(whole, bytearray):
+            whole = bytearray(whole)
+            self.frames = [whole]
+        whole += event.data
+        if event.fin:
+            self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        self._stop_arriving()
+        super().send_receive_event_to_app()
+
+    def _stop_arriving(self) -> None:
+        """Ends the deadline of a message. Keeps its room for `take_arrived`."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if self._arriving is not None:
+            self._arrived, self._arriving = self._arriving, None
+
+    def _take_arrived(self) -> Body | None:
+        arrived, self._arrived = self._arrived, None
+        return arrived
+
+    def _end_after_reading(self) -> None:
+        """Closes the socket, unless the message has ended while the event loop was busy: see `ClientTimeout`."""
+        self._deadline = self.loop.call_later(ONE_MORE_TIMER_SECONDS, self._end_unended)
+
+    def _end_unended(self) -> None:
+        waits = self._arriving is not None and self._arriving.is_waiting
+        why = Close(TRY_LATER, NO_ROOM) if waits else Close(UNENDED, "The message did not arrive in time")
+        if self.conn.state is State.OPEN and not self.transport.is_closing():
+            self.conn.fail(why.code, why.reason)
+            self.handle_parser_exception()
+
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._entering is not None:
+            self._entering.cancel()
+        self._stop_arriving()
+        if self._arrived is not None:
+            self._arrived.leave()
         super().connection_lost(exc)
         self._backlog.forget(self)
         self._has_room.set()
@@ -208,5 +309,5 @@ async def _has_room(_size: int) -> None:
 
 def flow_of(scope: Any) -> Flow:
     """Returns the flow of a socket. On another server than the gateway's own, nothing is sent at once."""
-    found: Flow = scope.get("extensions", {}).get(_EXTENSION, Flow(lambda _text: False, _has_room))
+    found: Flow = scope.get("extensions", {}).get(_EXTENSION, Flow(lambda _text: False, _has_room, lambda: None))
     return found

@@ -204,7 +204,7 @@ class Connection:
     async def _handle(self, event: Mapping[str, Any]) -> None:
         """Does what one message asks for. Raises Close."""
         text = event.get("text")
-        with Body(self.state.bodies) as room:
+        with self._flow.take_arrived() or Body(self.state.bodies) as room:
             if text is not None:
                 size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                 try:

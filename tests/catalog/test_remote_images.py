@@ -49,7 +49,7 @@ class Server(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         status, headers, body = self.answers[request.url.path.strip("/").partition(".")[0]]
-        return httpx.Response(status, headers=headers, content=body)
+        return httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
 
 
 async def read(server: httpx.AsyncBaseTransport, hosts: Hosts = HOSTS, **options: Any) -> bytes:
@@ -95,7 +95,21 @@ async def test_a_file_that_is_too_large_is_not_read_to_its_end(gateway: GatewayC
 
 @pytest.mark.parametrize(
     "addresses",
-    [["127.0.0.1"], ["10.1.2.3"], ["169.254.169.254"], ["::1"], ["::ffff:10.0.0.1"], ["fd00::1"], [PUBLIC, "10.1.2.3"]],
+    [
+        ["127.0.0.1"],
+        ["10.1.2.3"],
+        ["169.254.169.254"],
+        ["::1"],
+        ["::ffff:10.0.0.1"],
+        ["fd00::1"],
+        ["fec0::1"],
+        ["::10.0.0.1"],
+        ["::ffff:0:10.0.0.1"],
+        ["64:ff9b::169.254.169.254"],
+        ["64:ff9b:1::10.0.0.1"],
+        ["2002:a00:1::1"],
+        [PUBLIC, "10.1.2.3"],
+    ],
 )
 async def test_private_addresses_are_refused_unless_they_are_allowed(addresses: list[str]) -> None:
     hosts = {"pictures.example": addresses}
@@ -105,6 +119,20 @@ async def test_private_addresses_are_refused_unless_they_are_allowed(addresses: 
         await read(server, hosts)
     assert server.requests == []
     assert await read(server, hosts, allows_private=True) == b"bytes"
+
+
+@pytest.mark.parametrize("address", [PUBLIC, "2606:4700::1", f"64:ff9b::{PUBLIC}", f"::ffff:{PUBLIC}"])
+async def test_public_addresses_of_both_versions_are_read(address: str) -> None:
+    assert await read(Server(a=(200, {}, b"bytes")), {"pictures.example": [address]}) == b"bytes"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "identity, gzip"])
+async def test_a_compressed_file_is_refused_because_it_can_become_huge(encoding: str) -> None:
+    server = Server(a=(200, {"content-encoding": encoding}, b"bytes"))
+
+    with pytest.raises(UnacceptableFile, match="compressed"):
+        await read(server)
+    assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,28 @@ async def test_a_name_with_a_lone_surrogate_is_shown_without_it(reader: GatewayC
     assert (caller.subject, caller.name) == ("tester", "Ann ?")
 
 
-@pytest.mark.parametrize("subject", ["", " ", "\udcff"])
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("  Ann \t Lee ", "Ann Lee"),
+        ("Ann\r\nLee\u2028!", "Ann Lee !"),
+        ("Ann\0\x07\x1b[31m", "Ann[31m"),
+        ("\u202eninda\u2066", "ninda"),
+        ("Zoe" + 9 * "\u0301", "Zoe"),
+        ("Zoe\u0301, \u05d0\u05e0\u05d4", "Zoe\u0301, \u05d0\u05e0\u05d4"),
+        ("\u200b\u2060", ""),
+        (250 * "x", 200 * "x"),
+        (["Ann"], ""),
+    ],
+)
+async def test_a_name_cannot_disturb_the_text_around_it(reader: GatewayClient, name: Any, shown: str) -> None:
+    caller: Any = await Authenticator(reader.settings).authenticate("Bearer " + signed(name=name))
+
+    assert caller.name == shown
+    assert caller.author == {"id": "tester", "name": shown or "tester"}
+
+
+@pytest.mark.parametrize("subject", ["", " ", "\udcff", "ann\0"])
 def test_the_gateway_issues_no_token_that_it_would_refuse(settings: Settings, subject: str) -> None:
     with pytest.raises(auth.InvalidToken, match="subject"):
         Authenticator(settings).issue(subject, [], now=SystemClock().now(), lasts=timedelta(days=1))
@@ -130,6 +151,7 @@ UNREADABLE = "The token cannot be read."
 INVALID = "The token is not valid."
 EMPTY = "The token's subject is empty."
 NO_TEXT = "The token's subject is no valid Unicode text."
+NO_LINE = "The token's subject has a control character or a line break."
 
 BAD_TOKENS: dict[str, tuple[Callable[[], str], str]] = {
     "unsigned": (lambda: signed("", "none"), ALGORITHM),
@@ -153,6 +175,10 @@ BAD_TOKENS: dict[str, tuple[Callable[[], str], str]] = {
     "an empty sub": (lambda: signed(sub=""), EMPTY),
     "a blank sub": (lambda: signed(sub=" \t\n"), EMPTY),
     "a sub with a lone surrogate": (lambda: signed(sub="ann\ud800"), NO_TEXT),
+    "a sub with NUL": (lambda: signed(sub="ann\0lee"), NO_LINE),
+    "a sub with a line break": (lambda: signed(sub="ann\nlee"), NO_LINE),
+    "a sub that turns the text around": (lambda: signed(sub="\u202eann"), NO_LINE),
+    "an exp that is too large": (lambda: signed(exp=10**400), UNREADABLE),
     "no token": (lambda: "nonsense", UNREADABLE),
     "three parts": (lambda: "a.b.c", UNREADABLE),
     "many parts": (lambda: "....", UNREADABLE),

@@ -14,7 +14,7 @@ from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, SHORT, Bodies, ByteRoom
 from portico.gateway.memory import Memory
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, running
-from tests.support.sockets import listening, opened, subscribe
+from tests.support.sockets import listening, opened, subscribe, until
 
 LONG = json.dumps({"query": "{ __typename }" + " " * 2 * SHORT}).encode()
 HEADERS = {"content-type": "application/json"}
@@ -93,6 +93,71 @@ async def test_long_messages_of_sockets_share_the_room_while_they_run(narrow: Ga
         assert (await socket.receive())["payload"] == {"data": {"__typename": "Query"}}
         assert (await socket.receive())["type"] == "complete"
         assert bodies.parsed.is_free
+
+
+async def in_fragments(text: str, size: int) -> AsyncIterator[str]:
+    for start in range(0, len(text), size):
+        yield text[start : start + size]
+        # An empty fragment adds nothing.
+        yield ""
+
+
+async def test_long_messages_of_sockets_need_room_to_arrive(narrow: GatewayClient) -> None:
+    # No packet has all of it.
+    text = json.dumps(subscribe("1", "{ __typename }" + " " * 20 * SHORT))
+    assert len(text) > 1_000_000
+    narrow.state.settings = narrow.settings = replace(narrow.settings, max_body_bytes=2 * len(text))
+    bodies = narrow.state.bodies
+    async with listening(narrow) as port, opened(port) as socket, opened(port) as other:
+        await socket.init()
+        await other.init()
+        await bodies.arriving.borrow(1)
+        sending = asyncio.create_task(socket.connection.send(in_fragments(text, SHORT)))
+        await until(lambda: len(bodies.arriving._waiting) == 1)
+        await other.send(subscribe())
+        assert (await other.receive())["type"] == "next"
+        bodies.arriving.give_back(1)
+        await sending
+
+        assert (await socket.receive())["payload"] == {"data": {"__typename": "Query"}}
+        assert (await socket.receive())["type"] == "complete"
+        await until(lambda: bodies.arriving.is_free and bodies.parsed.is_free)
+
+
+@pytest.mark.parametrize(
+    ("size", "is_free", "code"), [(10, True, 1008), (3 * SHORT, True, 1008), (3 * SHORT, False, 1013)]
+)
+async def test_a_message_that_does_not_arrive_in_time_closes_its_socket(
+    narrow: GatewayClient, size: int, is_free: bool, code: int
+) -> None:
+    narrow.state.settings = replace(narrow.state.settings, body_seconds=1.0)
+    bodies = narrow.state.bodies
+    if not is_free:
+        await bodies.arriving.borrow(1)
+    may_end = asyncio.Event()
+
+    async def unended() -> AsyncIterator[str]:
+        yield " " * size
+        await may_end.wait()
+
+    async with listening(narrow) as port, opened(port) as socket:
+        await socket.init()
+        sending = asyncio.create_task(socket.connection.send(unended()))
+
+        assert (await socket.closed())[0] == code
+        may_end.set()
+        await asyncio.gather(sending, return_exceptions=True)
+    if not is_free:
+        bodies.arriving.give_back(1)
+    await until(lambda: bodies.arriving.is_free)
+
+
+async def test_a_message_of_tiny_fragments_is_one_message(gateway: GatewayClient) -> None:
+    async with listening(gateway) as port, opened(port) as socket:
+        await socket.init()
+        await socket.connection.send(in_fragments(json.dumps(subscribe("é", "{ __typename }")), 1))
+
+        assert await socket.receive() == {"id": "é", "type": "next", "payload": {"data": {"__typename": "Query"}}}
 
 
 @pytest.mark.parametrize("size", [MOST_OF_SUBSCRIPTION + 1, 3 * SHORT])

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -190,3 +191,23 @@ def test_clients_whose_allowance_is_full_are_forgotten(
 
     assert rates._caller is not None
     assert len(rates._caller.full_at) <= 101
+
+
+def test_many_clients_that_stay_are_not_looked_at_for_each_charge(
+    rates: Rates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clients(dict[str, float]):
+        looks = 0
+
+        def items(self) -> Any:
+            self.looks += 1
+            return super().items()
+
+    monkeypatch.setattr("portico.gateway.caller_rates._MOST_KEPT", 100)
+    assert rates._caller is not None
+    rates._caller.full_at = clients = Clients()
+    for number in range(2_000):
+        charge(rates, 10, f"caller {number}")
+
+    assert len(clients) == 2_000
+    assert clients.looks < 10

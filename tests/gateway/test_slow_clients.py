@@ -1,4 +1,7 @@
-"""A client that does not end its request is cut off, and headers that are too large are refused."""
+"""A client that does not end its request is cut off, and headers that are too large are refused.
+
+So is what a client can send beside its headers and its body: a trailer section, and requests that wait for answers.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,11 @@ HEAD = b"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n
 UPLOAD = f"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: {multipart.CONTENT_TYPE}\r\n".encode()
 OPERATIONS = multipart.body_of([multipart.part("operations", b'{"query": "{ __typename }"')], is_ended=False)[:-20]
 QUERY = b'{"query": "{ __typename }"}'
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(QUERY), QUERY)
+SOCKET = (
+    b"GET /graphql HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n"
+)
 # What a client sends that does not end its request.
 BEGUN = {
     "a request line": b"POST /graphql HT",
@@ -60,6 +68,12 @@ def answer(client: socket.socket) -> bytes:
         assert part, received
         received += part
     return received
+
+
+def send_forever(client: socket.socket, data: bytes) -> None:
+    """Sends the data again and again: more than the kernels on both sides hold."""
+    for _ in range(1_000):
+        client.sendall(data)
 
 
 def status_and_code(answer: bytes) -> tuple[int, Any]:
@@ -161,3 +175,60 @@ def test_headers_of_15_kilobytes_are_accepted(patient: Served) -> None:
         client.sendall(HEAD + b"X-Name: " + b"a" * 15_000 + b"\r\nContent-Length: %d\r\n\r\n%s" % (len(QUERY), QUERY))
 
         assert b" 200 " in answer(client)
+
+
+def test_the_fields_of_a_trailer_section_are_no_headers(patient: Served) -> None:
+    trailers = b"Authorization: Bearer none\r\nX-Forwarded-For: 192.0.2.1\r\nX-Request-Id: chosen\r\n\r\n"
+    with connected(patient) as client:
+        client.sendall(CHUNKED + b"0\r\n" + trailers)
+        received = answer(client)
+
+    assert b" 200 " in received
+    assert b"chosen" not in received
+
+
+@pytest.mark.parametrize(
+    "endless", [b"a: b\r\n" * 3_000, b"a" * 20_000], ids=["of many fields", "of one field that never ends"]
+)
+def test_an_endless_trailer_section_is_cut_off(patient: Served, endless: bytes) -> None:
+    with connected(patient) as client:
+        client.sendall(CHUNKED + b"0\r\nName: ")
+
+        with pytest.raises(ConnectionError):
+            send_forever(client, endless)
+
+
+def test_a_client_that_sends_many_requests_at_once_is_cut_off(patient: Served) -> None:
+    request = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(QUERY), QUERY)
+    with connected(patient) as client:
+        client.sendall(50 * request)
+        received = b""
+        while received.count(b"}}") < 50:
+            received += client.recv(65536)
+        with contextlib.suppress(ConnectionError):
+            client.sendall(3_000 * b"GET / HTTP/1.1\r\n\r\n")
+
+        assert answers(client).count(b" 200 ") < 3_000
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [b"NONSENSE\r\n\r\n"],
+        [b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: other\r\n\r\n"],
+        [SOCKET, b"\x81\x82\0\0\0\0\xff\xfe"],
+        [UPLOAD + b"GraphQL-Require-Preflight: true\r\nConnection: close\r\nContent-Length: 8\r\n\r\nnonsense"],
+    ],
+    ids=["a request", "an upgrade", "a text on a socket", "an upload"],
+)
+def test_what_a_client_sends_does_not_fill_the_log(patient: Served, sent: list[bytes]) -> None:
+    before = len(patient.process.errors)
+    with connected(patient) as client:
+        for part in sent[:-1]:
+            client.sendall(part)
+            assert client.recv(65536)
+        client.sendall(sent[-1])
+        assert answers(client)
+
+    # The gateway's own lines begin with a date.
+    assert not [line for line in patient.process.errors[before:].splitlines() if not line.startswith("2")]

@@ -115,6 +115,28 @@ def test_a_socket_gets_the_answers_to_many_large_queries_at_once(gateway: Served
                 assert len(message["payload"]["data"]["products"]["nodes"]) == 100
 
 
+def test_a_client_that_reads_no_pongs_gets_that_of_its_latest_ping(gateway: Served) -> None:
+    count = 60_000
+    with unbuffered(gateway) as client:
+        client.sendall(
+            b"GET /graphql HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n"
+        )
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += client.recv(1_000)
+        init = b'{"type":"connection_init"}'
+        client.sendall(bytes([0x81, 0x80 | len(init), 0, 0, 0, 0]) + init)
+        pings = (b"%0125d" % number for number in range(count))
+        client.sendall(b"".join(bytes([0x89, 0x80 | 125, 0, 0, 0, 0]) + ping for ping in pings))
+        received = b""
+        while not received.endswith(b"%0125d" % (count - 1)):
+            received += client.recv(1_000_000)
+
+    assert len(received) < count * 125
+
+
 # Time
 
 
