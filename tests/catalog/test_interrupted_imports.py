@@ -1,0 +1,60 @@
+"""An import of products goes on with what an interrupted one has begun, and takes nothing from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portico.gateway.imports import runs
+from portico.gateway.mongo.faults import Crash
+from portico.resolvers.documents import Database
+from tests.catalog.support.catalog import product
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants
+from tests.support.importing import Imported, lines, run, write
+from tests.support.interruptions import interrupted, stopping
+
+Line = dict[str, Any]
+
+
+class Importing:
+    """Imports of products at the time of the gateway."""
+
+    def __init__(self, gateway: GatewayClient, clock: SettableClock, file: Path) -> None:
+        self.gateway = gateway
+        self.clock = clock
+        self.file = file
+
+    async def run(self, *records: Line, db: Database | None = None) -> Imported:
+        file = write(self.file, lines(records))
+        return await run(self.gateway.db if db is None else db, "products", file, clock=self.clock)
+
+    async def crash(self, *records: Line) -> None:
+        """Import, and stop after the slugs are claimed."""
+
+        async def crash() -> None:
+            raise Crash
+
+        with stopping():
+            await self.run(*records, db=interrupted(self.gateway.db, "products", "insert_many", crash))
+
+
+@pytest.fixture
+def importing(
+    gateway: GatewayClient, clock: SettableClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Importing:
+    monkeypatch.setattr(runs, "PAUSES", (0.01, 0.01))
+    return Importing(gateway, clock, tmp_path / "records.jsonl")
+
+
+async def test_another_product_with_the_slug_does_not_keep_an_import_from_going_on(importing: Importing) -> None:
+    one, other = product(sku="A", slug="blue"), product(sku="B", slug="blue")
+    await importing.crash(one)
+    importing.clock.advance(seconds=6)
+
+    done = await importing.run(one, other)
+
+    assert (done.counts, done.reasons) == ({"created": 1, "failed": 1}, [(2, "The slug 'blue' is taken.")])
+    await importing.gateway.run_jobs(seconds=61)
+    await assert_invariants(importing.gateway)
