@@ -149,8 +149,12 @@ async def create_products(
     documents = [document for document in documents if document["sku"] not in taken]
     refused |= await _insert_all(db, documents)
     await claims.withdraw([document.get("slug") for document in documents if document["sku"] in refused])
-    named = {key for document in documents for key in document["category_ids"]}
-    undone = await confirm_created(db, operation_id, skus, now=now, named=named)
+    if goes_on:
+        # The job withdraws the intent: the other call may have created more products, or may be about to.
+        undone = await _undo_misplaced(db, operation_id, skus, now)
+    else:
+        named = {key for document in documents for key in document["category_ids"]}
+        undone = await confirm_created(db, operation_id, skus, now=now, named=named, at=now)
     refused |= {sku: NotFound("Category", str(gone)) for sku, gone in undone.items()}
     return refused | await _confirm_slugs(db, [one for one in documents if one["sku"] not in refused], claims)
 

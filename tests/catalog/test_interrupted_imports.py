@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
+from portico.gateway.domains.catalog.records import product_record
 from portico.gateway.imports import runs
 from portico.gateway.mongo.faults import Crash
+from portico.resolvers.catalog.product_edits import created_by
+from portico.resolvers.catalog.product_rules import document_of
 from portico.resolvers.documents import Database
-from tests.catalog.support.catalog import product
+from portico.schema.kinds import Kind
+from tests.catalog.support.catalog import add_categories, product
+from tests.catalog.support.slugs import SLUGS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
-from tests.support.importing import Imported, lines, run, write
+from tests.support.importing import Imported, category, lines, run, write
 from tests.support.interruptions import interrupted, stopping
 
 Line = dict[str, Any]
@@ -58,3 +63,29 @@ async def test_another_product_with_the_slug_does_not_keep_an_import_from_going_
     assert (done.counts, done.reasons) == ({"created": 1, "failed": 1}, [(2, "The slug 'blue' is taken.")])
     await importing.gateway.run_jobs(seconds=61)
     await assert_invariants(importing.gateway)
+
+
+async def test_the_jobs_settle_what_an_import_that_goes_on_does_not_have(importing: Importing) -> None:
+    gateway = importing.gateway
+    await add_categories(gateway.db, [category("jazz", "Jazz"), category("blues", "Blues")])
+    one, other = product(sku="A", slug="blue", categories=["blues"]), product(sku="B", categories=["jazz"])
+
+    async def store_the_other_and_crash() -> None:
+        jazz = await gateway.stored("categories", {"slug": "jazz"})
+        await gateway.payload("deleteCategory", {"id": Kind.encode_id("Category", jazz["_id"])})
+        creation = (await gateway.stored(SLUGS, {"_id": "blue"}))["creation"]
+        described = document_of(product_record(other).fields, [jazz["_id"]])
+        await gateway.db["products"].insert_one(dict(created_by(creation, described)))
+        raise Crash
+
+    with stopping():
+        await importing.run(
+            one, other, db=interrupted(gateway.db, "products", "insert_many", store_the_other_and_crash)
+        )
+    importing.clock.advance(seconds=6)
+
+    assert (await importing.run(one)).counts == {"created": 1}
+
+    await gateway.run_jobs(seconds=6)
+    await assert_invariants(gateway)
+    assert await gateway.db["products"].distinct("sku") == ["A"]
