@@ -151,6 +151,8 @@ class Claims:
             return set()
         found = await self._slugs.find({"_id": {"$in": [product.get("slug") for product in having]}}).to_list()
         known = {(one["_id"], one["product"]) for one in found}
+        # The product may have been deleted. So nobody goes on with its creation.
+        self._creation = None
         return await self.mark([one for one in having if (one.get("slug"), one["_id"]) not in known])
 
     async def settle(self) -> None:

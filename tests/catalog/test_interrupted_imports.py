@@ -14,6 +14,7 @@ from portico.resolvers.catalog.product_edits import created_by
 from portico.resolvers.catalog.product_rules import document_of
 from portico.resolvers.documents import Database
 from portico.schema.kinds import Kind
+from tests.catalog.support.cases import id_and_nonce_of
 from tests.catalog.support.catalog import add_categories, product
 from tests.catalog.support.slugs import SLUGS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
@@ -89,3 +90,22 @@ async def test_the_jobs_settle_what_an_import_that_goes_on_does_not_have(importi
     await gateway.run_jobs(seconds=6)
     await assert_invariants(gateway)
     assert await gateway.db["products"].distinct("sku") == ["A"]
+
+
+async def test_no_import_goes_on_with_a_product_that_was_deleted(importing: Importing) -> None:
+    gateway, one = importing.gateway, product(sku="A", slug="blue")
+
+    async def delete() -> None:
+        importing.clock.advance(seconds=6)
+        await gateway.payload("deleteProduct", await id_and_nonce_of(gateway, "A"))
+
+    # The command that confirms the slug of the stored product.
+    stalled = interrupted(gateway.db, SLUGS, "bulk_write", delete, skip=1)
+    assert (await importing.run(one, db=stalled)).counts == {"created": 1}
+    await importing.run(one)
+    await gateway.run_jobs(seconds=61)
+    await importing.run(one)
+
+    restocked = await gateway.result("restock", {"sku": "A", "quantity": 1, "idempotencyKey": "r"})
+    assert restocked["__typename"] == "StockPayload"
+    await assert_invariants(gateway)
