@@ -14,6 +14,7 @@ from portico.resolvers.writes.operation_records import OPERATIONS
 from portico.schema.kinds import Kind
 from tests.catalog.support.cases import id_and_nonce
 from tests.comments.support.discussions import open_on_product, post
+from tests.content.support.site import create_page
 from tests.support.documents import only
 from tests.support.harness import (
     MUTATIONS,
@@ -216,6 +217,7 @@ async def test_a_stalled_call_does_not_refuse_what_another_call_carries_out(gate
         ("deleteCategory", "categories", "find_one_and_update"),
         ("createProduct", "products", "insert_one"),
         ("deleteProduct", "products", "find_one_and_update"),
+        ("deleteContent", "intents", "update_one"),
     ],
 )
 async def test_a_repeated_call_is_not_refused_for_what_the_first_one_does_meanwhile(
@@ -229,6 +231,8 @@ async def test_a_repeated_call_is_not_refused_for_what_the_first_one_does_meanwh
             given |= create[mutation]()
         elif mutation == "deleteProduct":
             given |= id_and_nonce(await create_product(gateway))
+        elif mutation == "deleteContent":
+            given |= id_and_nonce(await create_page(gateway))
         else:
             given["id"] = (await create_category(gateway))["id"]
         pause = Pause()
