@@ -30,7 +30,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
@@ -41,6 +41,8 @@ from .marks import is_repeatable
 from .operation_records import OPERATIONS, Lease, OperationRecord, record_key
 from .retries import pause
 from .timer import Timer
+
+T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
 # A call waits this long for a concurrent call with its key, whose lease has expired by then.
@@ -220,10 +222,21 @@ async def note(db: Database, operation_id: str, **facts: Any) -> None:
         await db[OPERATIONS.name].update_one(record_key(operation_id), {"$set": changes})
 
 
-async def require_not_done(db: Database, operation_id: str, gone: DomainError) -> None:
-    """Raises `gone` if an earlier call with this id has created the object: it has been deleted since."""
-    if (await notes(db, operation_id)).get("done"):
+async def find_created(
+    db: Database, operation_id: str, find: Callable[[], Awaitable[T | None]], gone: DomainError
+) -> T | None:
+    """Returns what an earlier call with this id has created, as `find` finds it; None if there is nothing yet.
+
+    Raises `gone` if it has been deleted since. The note is read first: the earlier call may still go on, and create and
+    note the object in between.
+    """
+    if not is_repeatable(operation_id):
+        return None
+    was_created = (await notes(db, operation_id)).get("done")
+    found = await find()
+    if found is None and was_created:
         raise gone
+    return found
 
 
 async def notes(db: Database, operation_id: str) -> Document:
