@@ -7,6 +7,7 @@ Transfers and deposits have their record only after their answer: see `deciding`
 2. A crash leaves the record `running`. When its lease has expired, or the process of the call is known to have ended,
    the next call with the key takes the operation over and repeats its steps with the same operation id. If it is
    refused, it repeats them once more: the earlier call may have gone on in the meantime, and be the reason.
+   An earlier call that goes on only after the refusal can still have its effect, unless a record of the domain decides.
 3. Every step is idempotent for its operation id: see `marks`.
 4. The record is on a majority before the operation decides. Otherwise, a new primary could lack the record and have the
    decision, and a repeated call would begin another operation.
