@@ -8,6 +8,7 @@ Transfers and deposits have their record only after their answer: see `deciding`
    the next call with the key takes the operation over and repeats its steps with the same operation id. If it is
    refused, it repeats them once more: the earlier call may have gone on in the meantime, and be the reason.
    An earlier call that goes on only after the refusal can still have its effect, unless a record of the domain decides.
+   Its outcome then replaces the refusal, so that later calls are told what is true.
 3. Every step is idempotent for its operation id: see `marks`.
 4. The record is on a majority before the operation decides. Otherwise, a new primary could lack the record and have the
    decision, and a repeated call would begin another operation.
@@ -48,6 +49,8 @@ T = TypeVar("T")
 LEASE = timedelta(seconds=30)
 # A call waits this long for a concurrent call with its key, whose lease has expired by then.
 _MAX_WAIT = 40.0
+# A guard: no call with the key has stored that it has succeeded.
+_NOT_SUCCEEDED: Document = {"$or": [{"state": "running"}, {"outcome.error": {"$exists": True}}]}
 
 
 @dataclass(frozen=True)
@@ -171,8 +174,11 @@ def _is_free(record: OperationRecord, call: Call, at: datetime) -> bool:
 
 
 def finishing(operation_id: str, outcome: Document) -> Change:
-    """Returns the update that stores the outcome of an operation that has succeeded, unless another call has."""
-    return {**record_key(operation_id), "state": "running"}, _done(outcome)
+    """Returns the update that stores the outcome of an operation that has succeeded, unless another call has.
+
+    It replaces a refusal: see `finish`.
+    """
+    return {**record_key(operation_id), **_NOT_SUCCEEDED}, _done(outcome)
 
 
 def _done(outcome: Document) -> Document:
@@ -182,12 +188,15 @@ def _done(outcome: Document) -> Document:
 async def finish(db: Database, operation_id: str, *, outcome: Document, owner: str | None = None) -> Document:
     """Stores the outcome. If another call with the id finished first, returns that call's outcome instead.
 
+    A success replaces a refusal: both calls ran at the same time, and the operation has had its effect.
+
     Args:     owner: of a call that was refused. A call that has taken the operation over may succeed where this one was
               refused, so a refusal is stored only while the caller owns the lease.
     Raises:   OperationUnderWay (another call has taken the operation over).
     """
     operations = db[OPERATIONS.name]
-    guard = {**record_key(operation_id), "state": "running", **({} if owner is None else {"owner": owner})}
+    allowed = _NOT_SUCCEEDED if owner is None else {"state": "running", "owner": owner}
+    guard = {**record_key(operation_id), **allowed}
     kept = await operations.update_one(guard, _done(outcome))
     if kept.matched_count:
         return outcome

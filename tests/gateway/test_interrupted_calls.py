@@ -256,6 +256,21 @@ async def test_a_repeated_call_is_not_refused_for_what_the_first_one_does_meanwh
     await assert_invariants(gateway)
 
 
+async def test_a_call_that_succeeds_after_another_one_was_refused_is_remembered(gateway: GatewayClient) -> None:
+    other = await create_category(gateway, slug="taken")
+    given, pause = category_input(slug="taken", idempotencyKey="key"), Pause()
+    with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", pause)):
+        sleeper = asyncio.create_task(gateway.result("createCategory", given))
+        await asyncio.wait_for(pause.reached.wait(), 30)
+    gateway.clock.advance(seconds=31)
+    refused = await gateway.result("createCategory", given)
+    await gateway.payload("deleteCategory", {"id": other["id"]})
+    pause.go_on.set()
+
+    assert (refused["__typename"], (await sleeper)["__typename"]) == ("SlugTaken", "CategoryPayload")
+    assert await gateway.result("createCategory", given) == await sleeper
+
+
 async def test_a_creation_that_crashed_can_be_retried_after_its_category_is_deleted(gateway: GatewayClient) -> None:
     place = await create_category(gateway)
     given = product_input(categoryIds=[place["id"]], idempotencyKey="key")
