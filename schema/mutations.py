@@ -24,6 +24,7 @@ from portico.schema.kinds import Kind, Node
 from .context import Context, Info, Operation, core
 from .errors import member_name
 from .fields import Resolver, costs, kept_privately
+from .files import uploads_in
 from .fingerprints import fingerprint_of, require_same_files
 from .nodes import find_node, shown
 from .roles import Role
@@ -196,7 +197,7 @@ class Write(FieldExtension):
         refusal: errors.DomainError | None = None
         try:
             try:
-                result = await work()
+                result = await self._result(call, record, work, kwargs)
                 outcome = record_of(core(info).schema, result)
                 # The record that decides shows the outcome to a repeated call.
                 is_shown = record is None and self._is_decided is not None
@@ -214,6 +215,22 @@ class Write(FieldExtension):
         if refusal is not None:
             raise refusal
         return result
+
+    async def _result(
+        self, call: idempotency.Call, record: OperationRecord | None, work: Work, kwargs: dict[str, Any]
+    ) -> Any:
+        """Does the work. If the call has taken the operation over and is refused, does it once more.
+
+        The earlier call may have gone on meanwhile, and may be the reason: it has deleted the object, or has taken the
+        last unit. The second time, the steps find what it has done. A file can be read only once.
+        """
+        is_first = record is None or record["operation"] == call.operation
+        try:
+            return await work()
+        except errors.DomainError as error:
+            if is_first or error.is_retryable or any(uploads_in(kwargs)):
+                raise
+        return await work()
 
     async def _keep(self, context: Context, outcome: Document) -> Document:
         """Stores the outcome. If the mutation settles, does so after the answer, and a repeated call waits until then.

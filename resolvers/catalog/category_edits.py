@@ -31,7 +31,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.texts import require_line, require_slug, require_text, words
 from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.marks import derived_id, is_repeatable, mark_applied, not_applied, trim_marks, was_applied
+from portico.resolvers.writes.marks import derived_id, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import SweepFailed
 
@@ -77,9 +77,9 @@ async def create_category(
         }
         if description is not None:
             document["description"] = check(require_text, description, "description", longest=MAX_DESCRIPTION)
-    mine = await _created_before(db, category_id) if is_repeatable(operation_id) else None
+    gone = NotFound("Category", str(category_id))
+    mine = await idempotency.find_created(db, operation_id, lambda: _created_before(db, category_id), gone)
     if mine is None:
-        await idempotency.require_not_done(db, operation_id, NotFound("Category", str(category_id)))
         if parent_id is not None:
             parents = await require_usable(db, [parent_id])
             document["ancestors"] = lineage_below(parents[parent_id])

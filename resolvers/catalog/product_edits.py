@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from bson import ObjectId
@@ -26,7 +27,6 @@ from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.marks import (
     derived_id,
     derived_nonce,
-    is_repeatable,
     mark_applied,
     random_operation_id,
     trim_marks,
@@ -62,9 +62,9 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
     """
     document = new_document(fields, operation_id)
     sku, categories, claims = document["sku"], document["category_ids"], Claims(db, now)
-    mine = await _created_before(db, document) if is_repeatable(operation_id) else None
+    find = partial(_created_before, db, document)
+    mine = await idempotency.find_created(db, operation_id, find, NotFound("Product", sku))
     if mine is None:
-        await idempotency.require_not_done(db, operation_id, NotFound("Product", sku))
         await require_usable(db, categories)
         await store_words(db, words_in(document))
         if categories:
@@ -149,8 +149,12 @@ async def create_products(
     documents = [document for document in documents if document["sku"] not in taken]
     refused |= await _insert_all(db, documents)
     await claims.withdraw([document.get("slug") for document in documents if document["sku"] in refused])
-    named = {key for document in documents for key in document["category_ids"]}
-    undone = await confirm_created(db, operation_id, skus, now=now, named=named)
+    if goes_on:
+        # The job withdraws the intent: the other call may have created more products, or may be about to.
+        undone = await _undo_misplaced(db, operation_id, skus, now)
+    else:
+        named = {key for document in documents for key in document["category_ids"]}
+        undone = await confirm_created(db, operation_id, skus, now=now, named=named, at=now)
     refused |= {sku: NotFound("Category", str(gone)) for sku, gone in undone.items()}
     return refused | await _confirm_slugs(db, [one for one in documents if one["sku"] not in refused], claims)
 

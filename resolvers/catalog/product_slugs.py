@@ -151,6 +151,8 @@ class Claims:
             return set()
         found = await self._slugs.find({"_id": {"$in": [product.get("slug") for product in having]}}).to_list()
         known = {(one["_id"], one["product"]) for one in found}
+        # The product may have been deleted. So nobody goes on with its creation.
+        self._creation = None
         return await self.mark([one for one in having if (one.get("slug"), one["_id"]) not in known])
 
     async def settle(self) -> None:
@@ -178,9 +180,9 @@ async def find_begun(db: Database, taken: Sequence[DescribedProduct], now: datet
     Returns:  for each SKU, the id of an operation that creates many products, if it is older than five seconds; None
               for another creation, and for one that may still go on.
     """
-    skus = {product.get("slug"): product["sku"] for product in taken}
-    found = await SLUGS.of(db).find({"_id": {"$in": list(skus)}, "at": {"$ne": None}}).to_list()
-    own = [one for one in found if one["sku"] == skus[one["_id"]]]
+    slugs = {product["sku"]: product.get("slug") for product in taken}
+    found = await SLUGS.of(db).find({"_id": {"$in": list(slugs.values())}, "at": {"$ne": None}}).to_list()
+    own = [one for one in found if slugs.get(one["sku"]) == one["_id"]]
     return {one["sku"]: one.get("creation") if one["at"] <= now - Job.STALE_AFTER else None for one in own}
 
 

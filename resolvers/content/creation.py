@@ -16,7 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.errors import InvalidInput, NotFound, SlugTaken
 from portico.resolvers.writes import idempotency, intents
-from portico.resolvers.writes.marks import derived_id, derived_nonce, is_repeatable
+from portico.resolvers.writes.marks import derived_id, derived_nonce
 
 from . import revisions
 from .deletion import DELETION, remove_parts
@@ -89,9 +89,9 @@ async def create_node(
               removal of the node if its parent was deleted in the meantime.
     """
     document = _document(type_, node, detail, now, operation_id)
-    mine = await _find_created(db, document) if is_repeatable(operation_id) else None
+    gone = NotFound(KIND, str(document["_id"]))
+    mine = await idempotency.find_created(db, operation_id, lambda: _find_created(db, document), gone)
     if mine is None:
-        await idempotency.require_not_done(db, operation_id, NotFound(KIND, str(document["_id"])))
         await _set_parent(db, document, node, now, operation_id)
         mine = await _insert(db, document)
     if "upload" not in mine["detail"]:

@@ -100,8 +100,10 @@ async def _delete_leaf(
     if (await db[NODES.name].delete_one(guard)).deleted_count:
         await finish_removal(db, attachments, [node["_id"]], operation_id, now=now)
         return True
-    await idempotency.note(db, operation_id, deleting=None)
-    await intents.withdraw(db, operation_id)
+    # If the node is gone, an earlier call of the operation may have deleted it, and rely on both.
+    if await find_by_ids(db, [node["_id"]], {"_id": 1}):
+        await idempotency.note(db, operation_id, deleting=None)
+        await intents.withdraw(db, operation_id)
     return False
 
 

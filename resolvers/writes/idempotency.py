@@ -5,7 +5,10 @@ Transfers and deposits have their record only after their answer: see `deciding`
 1. Every mutation has an operation id. If the caller sends an idempotency key, a record of the operation is stored for
    some time, by default a day. The id of the record is derived from the caller and the key.
 2. A crash leaves the record `running`. When its lease has expired, or the process of the call is known to have ended,
-   the next call with the key takes the operation over and repeats its steps with the same operation id.
+   the next call with the key takes the operation over and repeats its steps with the same operation id. If it is
+   refused, it repeats them once more: the earlier call may have gone on in the meantime, and be the reason.
+   An earlier call that goes on only after the refusal can still have its effect, unless a record of the domain decides.
+   Its outcome then replaces the refusal, so that later calls are told what is true.
 3. Every step is idempotent for its operation id: see `marks`.
 4. The record is on a majority before the operation decides. Otherwise, a new primary could lack the record and have the
    decision, and a repeated call would begin another operation.
@@ -29,7 +32,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
@@ -41,9 +44,13 @@ from .operation_records import OPERATIONS, Lease, OperationRecord, record_key
 from .retries import pause
 from .timer import Timer
 
+T = TypeVar("T")
+
 LEASE = timedelta(seconds=30)
 # A call waits this long for a concurrent call with its key, whose lease has expired by then.
 _MAX_WAIT = 40.0
+# A guard: no call with the key has stored that it has succeeded.
+_NOT_SUCCEEDED: Document = {"$or": [{"state": "running"}, {"outcome.error": {"$exists": True}}]}
 
 
 @dataclass(frozen=True)
@@ -167,8 +174,11 @@ def _is_free(record: OperationRecord, call: Call, at: datetime) -> bool:
 
 
 def finishing(operation_id: str, outcome: Document) -> Change:
-    """Returns the update that stores the outcome of an operation that has succeeded, unless another call has."""
-    return {**record_key(operation_id), "state": "running"}, _done(outcome)
+    """Returns the update that stores the outcome of an operation that has succeeded, unless another call has.
+
+    It replaces a refusal: see `finish`.
+    """
+    return {**record_key(operation_id), **_NOT_SUCCEEDED}, _done(outcome)
 
 
 def _done(outcome: Document) -> Document:
@@ -178,12 +188,15 @@ def _done(outcome: Document) -> Document:
 async def finish(db: Database, operation_id: str, *, outcome: Document, owner: str | None = None) -> Document:
     """Stores the outcome. If another call with the id finished first, returns that call's outcome instead.
 
+    A success replaces a refusal: both calls ran at the same time, and the operation has had its effect.
+
     Args:     owner: of a call that was refused. A call that has taken the operation over may succeed where this one was
               refused, so a refusal is stored only while the caller owns the lease.
     Raises:   OperationUnderWay (another call has taken the operation over).
     """
     operations = db[OPERATIONS.name]
-    guard = {**record_key(operation_id), "state": "running", **({} if owner is None else {"owner": owner})}
+    allowed = _NOT_SUCCEEDED if owner is None else {"state": "running", "owner": owner}
+    guard = {**record_key(operation_id), **allowed}
     kept = await operations.update_one(guard, _done(outcome))
     if kept.matched_count:
         return outcome
@@ -219,10 +232,21 @@ async def note(db: Database, operation_id: str, **facts: Any) -> None:
         await db[OPERATIONS.name].update_one(record_key(operation_id), {"$set": changes})
 
 
-async def require_not_done(db: Database, operation_id: str, gone: DomainError) -> None:
-    """Raises `gone` if an earlier call with this id has created the object: it has been deleted since."""
-    if (await notes(db, operation_id)).get("done"):
+async def find_created(
+    db: Database, operation_id: str, find: Callable[[], Awaitable[T | None]], gone: DomainError
+) -> T | None:
+    """Returns what an earlier call with this id has created, as `find` finds it; None if there is nothing yet.
+
+    Raises `gone` if it has been deleted since. The note is read first: the earlier call may still go on, and create and
+    note the object in between.
+    """
+    if not is_repeatable(operation_id):
+        return None
+    was_created = (await notes(db, operation_id)).get("done")
+    found = await find()
+    if found is None and was_created:
         raise gone
+    return found
 
 
 async def notes(db: Database, operation_id: str) -> Document:

@@ -113,7 +113,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     ),
     "resolvers.writes.idempotency": (
         "operations of several documents, and what they note",
-        {"LEASE", "note", "notes", "renew", "require_not_done"},
+        {"LEASE", "find_created", "note", "notes", "renew"},
     ),
     "resolvers.writes.intents": (
         "writes with a record of intent: categories, products, photos",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from portico.gateway.mongo.faults import Crash
 from portico.resolvers.writes.operation_records import OPERATIONS
 from portico.schema.kinds import Kind
 from tests.content.support.photos import (
@@ -25,7 +26,8 @@ from tests.content.support.photos import (
 )
 from tests.content.support.site import own
 from tests.support.harness import GatewayClient, SettableClock, stops
-from tests.support.interruptions import crashing
+from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.pausing import Pause, failing
 
 pytestmark = pytest.mark.usefixtures("sound")
 Given = dict[str, Any]
@@ -91,6 +93,30 @@ async def test_concurrent_calls_with_one_key_have_one_effect_and_one_answer(
     assert await gateway.db[OPERATIONS.name].count_documents({}) == 1
     await gateway.run_jobs(days=2)
     assert await gateway.db["cms.assets.files"].count_documents({}) == (1 if mutation == "uploadPhoto" else 2)
+
+
+async def test_a_repeated_upload_is_not_refused_because_the_first_one_ends_meanwhile(gateway: GatewayClient) -> None:
+    """The first call sleeps for longer than its lease. It goes on when the second one has taken over, and crashes."""
+    given, _ = await _upload(gateway)
+    pause, own_database = Pause(), gateway.db
+
+    async def wake_the_sleeper() -> None:
+        pause.go_on.set()
+        await sleeper
+
+    # It notes the file and the end of the upload, and then would store its outcome.
+    crashing_last = interrupted(own_database, OPERATIONS.name, "update_one", failing(Crash), skip=2)
+    with database_of(gateway, interrupted(crashing_last, "cms.nodes", "insert_one", pause)):
+        sleeper = asyncio.create_task(answer(gateway, "uploadPhoto", given, DATA))
+        await asyncio.wait_for(pause.reached.wait(), 30)
+    gateway.clock.advance(seconds=31)
+    # The first read of the record claims it.
+    with database_of(gateway, interrupted(own_database, OPERATIONS.name, "find_one", wake_the_sleeper, skip=1)):
+        second = await result(gateway, "uploadPhoto", given, DATA)
+
+    assert (await sleeper).codes == ["INTERNAL"]
+    assert second["__typename"] == "PhotoPayload"
+    assert await result(gateway, "uploadPhoto", given, DATA) == second
 
 
 @pytest.mark.parametrize("mutation", CASES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -13,18 +14,22 @@ from portico.resolvers.writes.operation_records import OPERATIONS
 from portico.schema.kinds import Kind
 from tests.catalog.support.cases import id_and_nonce
 from tests.comments.support.discussions import open_on_product, post
+from tests.content.support.site import create_page
 from tests.support.documents import only
 from tests.support.harness import (
     MUTATIONS,
+    Answer,
     GatewayClient,
     SettableClock,
     assert_invariants,
     category_input,
     create_category,
     create_product,
+    new_key,
     product_input,
 )
 from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
+from tests.support.moments import moments
 from tests.support.pausing import Pause
 
 Given = dict[str, Any]
@@ -203,6 +208,67 @@ async def test_a_stalled_call_does_not_refuse_what_another_call_carries_out(gate
     assert await gateway.result("deleteComment", given) == second
     slept = await sleeper
     assert slept.codes == ["OPERATION_UNDER_WAY"] or slept.data["deleteComment"] == second
+
+
+@pytest.mark.parametrize(
+    ("mutation", "collection", "method"),
+    [
+        ("createCategory", "categories", "insert_one"),
+        ("deleteCategory", "categories", "find_one_and_update"),
+        ("createProduct", "products", "insert_one"),
+        ("deleteProduct", "products", "find_one_and_update"),
+        ("deleteContent", "intents", "update_one"),
+    ],
+)
+async def test_a_repeated_call_is_not_refused_for_what_the_first_one_does_meanwhile(
+    gateway: GatewayClient, mutation: str, collection: str, method: str
+) -> None:
+    """The first call sleeps for longer than its lease, goes on before a command of the second one, and then crashes."""
+    create = {"createCategory": category_input, "createProduct": product_input}
+    for moment in moments(itertools.count(1)):
+        given: Given = {"idempotencyKey": new_key()}
+        if mutation in create:
+            given |= create[mutation]()
+        elif mutation == "deleteProduct":
+            given |= id_and_nonce(await create_product(gateway))
+        elif mutation == "deleteContent":
+            given |= id_and_nonce(await create_page(gateway))
+        else:
+            given["id"] = (await create_category(gateway))["id"]
+        pause = Pause()
+        crashing_last = interrupted(gateway.db, "operations", "update_one", lose_connection, skip=1)
+        with database_of(gateway, interrupted(crashing_last, collection, method, pause)):
+            sleeper = asyncio.create_task(gateway.ask(MUTATIONS[mutation], {"input": given}))
+            await asyncio.wait_for(pause.reached.wait(), 30)
+        gateway.clock.advance(seconds=31)
+
+        async def wake_the_sleeper(pause: Pause = pause, sleeper: asyncio.Task[Answer] = sleeper) -> Answer:
+            pause.go_on.set()
+            return await sleeper
+
+        with moment.during(gateway, wake_the_sleeper):
+            second = await gateway.result(mutation, given)
+        await wake_the_sleeper()
+
+        assert second["__typename"].endswith("Payload"), (moment.place, second)
+        assert await gateway.result(mutation, given) == second
+    await gateway.run_jobs(seconds=31)
+    await assert_invariants(gateway)
+
+
+async def test_a_call_that_succeeds_after_another_one_was_refused_is_remembered(gateway: GatewayClient) -> None:
+    other = await create_category(gateway, slug="taken")
+    given, pause = category_input(slug="taken", idempotencyKey="key"), Pause()
+    with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", pause)):
+        sleeper = asyncio.create_task(gateway.result("createCategory", given))
+        await asyncio.wait_for(pause.reached.wait(), 30)
+    gateway.clock.advance(seconds=31)
+    refused = await gateway.result("createCategory", given)
+    await gateway.payload("deleteCategory", {"id": other["id"]})
+    pause.go_on.set()
+
+    assert (refused["__typename"], (await sleeper)["__typename"]) == ("SlugTaken", "CategoryPayload")
+    assert await gateway.result("createCategory", given) == await sleeper
 
 
 async def test_a_creation_that_crashed_can_be_retried_after_its_category_is_deleted(gateway: GatewayClient) -> None:

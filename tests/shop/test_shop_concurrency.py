@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database
 from portico.resolvers.shop import cart_jobs, moves, stock_jobs
 from portico.schema.kinds import Kind
@@ -36,6 +37,7 @@ from tests.support.domains import DOMAINS
 from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants, create_product, new_key
 from tests.support.interruptions import before_every_command, database_of, delayed, interrupted
 from tests.support.outcomes import kinds
+from tests.support.selections import shortest
 
 # The number of concurrent calls.
 AT_ONCE = 200 if IS_SOAK else 30
@@ -289,6 +291,38 @@ async def test_a_move_that_was_refused_before_the_cart_is_read_is_not_taken(gate
     assert await stock_of(gateway, sku) == (99, 1, 0)
     await assert_nothing_in_flight(db)
     await assert_invariants(gateway)
+
+
+async def test_a_repeated_addition_of_the_last_unit_finds_that_the_first_one_has_taken_it(
+    gateway: GatewayClient,
+) -> None:
+    """The first call pauses for longer than its lease, and decides when the second one has read the cart."""
+    sku, cart, own = await stock_up(gateway, units=1), await new_cart(gateway), gateway.db
+    given = add_input(cart, sku, idempotencyKey=new_key())
+    is_reached, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def pause() -> None:
+        is_reached.set()
+        await goes_on.wait()
+
+    async def go_on() -> None:
+        goes_on.set()
+        await first
+
+    # It crashes when it has decided.
+    faulty, database = FaultyDatabase.around(own, 6)
+    with database_of(gateway, interrupted(database, "carts", "update_one", pause)):
+        first = asyncio.create_task(gateway.ask(shortest("addItemToCart"), {"input": given}))
+        await is_reached.wait()
+    gateway.clock.advance(seconds=31)
+    with database_of(gateway, interrupted(own, "stock", "find_one_and_update", go_on)):
+        second = await gateway.result("addItemToCart", given)
+    assert (faulty.changes[-1], faulty.has_crashed) == (("carts", "update_one"), True)
+
+    assert (second["__typename"], await gateway.result("addItemToCart", given)) == ("CartPayload", second)
+    await gateway.run_jobs(seconds=6)
+    assert await stock_of(gateway, sku) == (0, 1, 0)
+    await assert_settled(gateway)
 
 
 @pytest.mark.parametrize(("units", "quantity"), [(1_001, 1_001), (5, 1)])
