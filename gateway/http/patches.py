@@ -1,6 +1,7 @@
 """Differences of answers as JSON patches (RFC 6902), for clients of live queries that ask for them.
 
-The paths are those within `data`. Lists are compared from both ends, so a row that comes or goes is one operation.
+The paths are those within `data`. Lists are compared from both ends, so a row that comes or goes is one operation. The
+rows between are found by their ids, so a row that moves is not written again.
 
 The messages are those of graphql-live-query: the whole answer with `revision` 1, then `patch` with the next revision.
 Source: https://github.com/n1ru4l/graphql-live-query, packages/graphql-live-query-patch.
@@ -8,8 +9,9 @@ Source: https://github.com/n1ru4l/graphql-live-query, packages/graphql-live-quer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Any
 
@@ -82,7 +84,12 @@ def _of_objects(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator
 def _of_lists(old: list[Any], new: list[Any], path: str) -> Iterator[Operation]:
     start = _alike(old, new)
     end = _alike(old[start:][::-1], new[start:][::-1])
-    gone, come = old[start : len(old) - end], new[start : len(new) - end]
+    for place, gone, come in _aligned(old[start : len(old) - end], new[start : len(new) - end]):
+        yield from _of_rows(gone, come, path, start + place)
+
+
+def _of_rows(gone: list[Any], come: list[Any], path: str, start: int) -> Iterator[Operation]:
+    """Yields the operations that put rows in the place of others. What is before `start` is already new."""
     both = min(len(gone), len(come))
     for place in range(both):
         yield from patch_between(gone[place], come[place], f"{path}/{start + place}")
@@ -90,6 +97,29 @@ def _of_lists(old: list[Any], new: list[Any], path: str) -> Iterator[Operation]:
         yield {"op": "remove", "path": f"{path}/{start + place}"}
     for place in range(both, len(come)):
         yield {"op": "add", "path": f"{path}/{start + place}", "value": come[place]}
+
+
+def _aligned(old: list[Any], new: list[Any]) -> Iterator[tuple[int, list[Any], list[Any]]]:
+    """Yields parts of two lists in which each row faces its former state, with the place of each part in the new list.
+
+    Rows that occur twice face each other by their places.
+    """
+    before, after = list(map(_key, old)), list(map(_key, new))
+    if len(set(before)) < len(before) or len(set(after)) < len(after):
+        yield 0, old, new
+        return
+    for _, start, end, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        yield new_start, old[start:end], new[new_start:new_end]
+
+
+def _key(row: Any) -> Hashable:
+    """Returns what says which row this is: the id of the object, also of that of an edge, or else all of the row."""
+    if isinstance(row, dict):
+        node = row.get("node", row)
+        found = node.get("id") if isinstance(node, dict) else None
+        if isinstance(found, str):
+            return found
+    return orjson.dumps(row, option=orjson.OPT_SORT_KEYS)
 
 
 def _alike(one: list[Any], other: list[Any]) -> int:

@@ -72,6 +72,8 @@ class Request(NamedTuple):
     # Why the text that the request refers to cannot run.
     refusal: InvalidOperation | None = None
     on_error: OnError = DEFAULT
+    # Whether each event and each live answer has its id in its `extensions`.
+    wants_ids: bool = False
     # The id of the last event that the client has got before its subscription was cut off.
     last_event_id: str | None = None
     # What is in the URL in place of a token.
@@ -251,8 +253,8 @@ def parse_request(given: Mapping[str, Any]) -> Request:
     if last_id is not None and not isinstance(last_id, str):
         raise Refused(400, "BAD_REQUEST", "`extensions.lastEventId` must be a string.")
     options: dict[str, Any] = {"wants_plan": wants_plan, "trace": trace, "reference": reference, "on_error": on_error}
-    wants_patches = extensions.get("jsonPatch") is True
-    return Request(query, variables or {}, name, wants_patches=wants_patches, last_event_id=last_id, **options)
+    options |= {"wants_patches": extensions.get("jsonPatch") is True, "wants_ids": extensions.get("eventIds") is True}
+    return Request(query, variables or {}, name, last_event_id=last_id, **options)
 
 
 def _on_error(given: Any) -> OnError:

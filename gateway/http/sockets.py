@@ -102,6 +102,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
         """Sends a text, and returns True. Returns False if `send` has to wait, or to fail."""
         if (
             self.conn.state is not State.OPEN
+            # A connection that breaks has no closing handshake, so its state stays.
+            or self.transport.is_closing()
             or not self.writable.is_set()
             or not self._has_room.is_set()
             or self.conn.extensions
@@ -128,8 +130,9 @@ class SocketConnection(WebSocketsSansIOProtocol):
             # The text waits, and so do its bytes.
             with self._holding(2 * size):
                 await self.writable.wait()
-        if self.close_sent and message["type"] in {"websocket.send", "websocket.close"}:
-            # The keep-alive has closed the socket. uvicorn would call this an error of the application.
+        is_closing = self.close_sent or self.transport.is_closing()
+        if is_closing and message["type"] in {"websocket.send", "websocket.close"}:
+            # The keep-alive has closed the socket, or it is broken. uvicorn would call this a fault of the application.
             raise ClientDisconnected
         await super().send(message)
         if message["type"] == "websocket.send":
@@ -171,7 +174,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def _count(self, length: int) -> None:
         self._sent += length
         unread = self._sent - self._read
-        if unread >= _PROBED and self._probed is None and self.conn.state is State.OPEN:
+        is_open = self.conn.state is State.OPEN and not self.transport.is_closing()
+        if unread >= _PROBED and self._probed is None and is_open:
             self._probed, self._kept_alive = self._sent, None
             self.conn.send_ping(_PROBE.pack(self._sent))
             self.transport.write(b"".join(self.conn.data_to_send()))

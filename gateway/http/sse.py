@@ -21,7 +21,7 @@ from portico.gateway.auth import ExpiredToken, InvalidToken
 from portico.gateway.ended import Ended, Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
-from portico.gateway.operations.encoding import EncodedResponse
+from portico.gateway.operations.encoding import EncodedResponse, event_of
 from portico.gateway.operations.execution import Progress
 from portico.gateway.operations.responses import FAULTS, Response
 from portico.gateway.resuming import Resumable
@@ -70,6 +70,7 @@ class EventStream:
         self._settings = session.state.settings
         self._progress = Progress()
         self._resumable: Resumable | None = None
+        self._wants_ids = False
         self._starting = asyncio.Lock()
         # Whether the operation can have many responses.
         self._lasts = False
@@ -119,7 +120,7 @@ class EventStream:
                 await self._send({"type": "http.response.body", "body": last})
 
     def _responses(self, request: Request) -> AsyncGenerator[EncodedResponse, None]:
-        self._resumable = self._session.resumable(request)
+        self._resumable, self._wants_ids = self._session.resumable(request), request.wants_ids
         context = derived(self._context, live=self._resumable)
         return responses(self._session.state.executor, request, self._session, context, self._progress)
 
@@ -146,7 +147,10 @@ class EventStream:
     def _with_id(self, response: EncodedResponse) -> bytes:
         """Returns the event of a response with its id. The responses to queries and mutations have none."""
         found = None if self._resumable is None else self._resumable.id_of(response)
-        return response.event if found is None else b"id: %b\n%b" % (found.encode(), response.event)
+        if found is None:
+            return response.event
+        event = event_of(response.with_extension("eventId", found)) if self._wants_ids else response.event
+        return b"id: %b\n%b" % (found.encode(), event)
 
     async def _relay(self, answers: AsyncGenerator[EncodedResponse, None], gone: asyncio.Task[None]) -> None:
         """Sends the responses. Raises ClientGone, and InvalidToken if the token expires."""

@@ -359,7 +359,8 @@ class Operation:
         head = b'{"id":%b,"type":"next","payload":' % encode(self._key)
         try:
             self._context = await self._session.context()
-            resumable = self._session.resumable(self._request) if self._connection.has_ids else None
+            has_ids = self._connection.has_ids or self._request.wants_ids
+            resumable = self._session.resumable(self._request) if has_ids else None
             context = self._context if resumable is None else derived(self._context, live=resumable)
             executor = self._session.state.executor
             counted = self._connection.queries if self._is_query(executor) else contextlib.nullcontext()

@@ -90,7 +90,7 @@ def attach(settings: Settings) -> Embedded:
         # A keeper that is stopping has this lock exclusively until it has stopped the `mongod`.
         fcntl.flock(lock, fcntl.LOCK_SH)
         try:
-            port = _running_port(folder)
+            port = _awaited_port(folder)
             if port is None or not _has_keeper(folder):
                 _end_orphan(folder, port)
                 port = _start(folder, find_mongod(settings))
@@ -104,8 +104,22 @@ def _client(port: int, timeout_ms: int = 2_000) -> MongoClient[dict[str, Any]]:
     return MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=timeout_ms)
 
 
+def _awaited_port(folder: Path) -> int | None:
+    """Returns the port of the folder's `mongod`; None if neither it nor its keeper runs. Raises EmbeddedError.
+
+    While its keeper runs, the `mongod` runs, too. It may be busy, or hold an election: then this waits.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while (port := _running_port(folder)) is None and _has_keeper(folder):
+        if time.monotonic() > deadline:
+            log = folder / "mongod.log"
+            raise EmbeddedError(f"mongod runs, but accepted no writes within {START_SECONDS:.0f} seconds. See {log}.")
+        time.sleep(0.05)
+    return port
+
+
 def _running_port(folder: Path) -> int | None:
-    """Returns the port of the folder's `mongod`; None if it does not run, or another program has its port."""
+    """Returns the port of the folder's `mongod`; None if it accepts no writes, or another program has its port."""
     try:
         port = int(json.loads((folder / "mongod.json").read_text())["port"])
         with _client(port, 500) as client:

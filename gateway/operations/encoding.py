@@ -64,4 +64,9 @@ class EncodedResponse:
     @cached_property
     def event(self) -> bytes:
         """The response as a server-sent event."""
-        return b"event: next\ndata: " + self.json + b"\n\n"
+        return event_of(self.json)
+
+
+def event_of(json: bytes) -> bytes:
+    """Returns a response as a server-sent event."""
+    return b"event: next\ndata: " + json + b"\n\n"

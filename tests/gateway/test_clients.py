@@ -122,6 +122,28 @@ async def test_clients_show_each_new_state_of_a_live_query(gateway: GatewayClien
     assert json.loads(written) == {name: ["A", "B", "C"] for name in clients}
 
 
+@pytest.mark.timeout(120)
+async def test_a_live_list_shows_its_rows_beside_a_shorter_one(gateway: GatewayClient, tmp_path: Path) -> None:
+    for title in "BCDE":
+        await create_product(gateway, title=title)
+    with served(tmp_path / "other", environment(gateway.settings)) as other:
+        process = await asyncio.create_subprocess_exec(
+            *("node", "lists.mjs", other.graphql, gateway.token("ann", []), "A"),
+            cwd=node_modules("interop"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        if await process.stdout.readline():
+            await create_product(gateway, title="A")
+        written, errors = await process.communicate()
+
+    assert process.returncode == 0, errors.decode()
+    before, after = {"long": ["B", "C", "D"], "short": ["B"]}, {"long": ["A", "B", "C"], "short": ["A"]}
+    clients = ("Apollo Client", "graphcache")
+    assert json.loads(written) == {"before": dict.fromkeys(clients, before), "after": dict.fromkeys(clients, after)}
+
+
 # As the app sends it, with `__typename`, because Apollo's manifest has what Apollo Client sends.
 TRUSTED = """query Trusted($slug: String!) {
   category(slug: $slug) {

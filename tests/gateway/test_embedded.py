@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -114,6 +115,29 @@ def test_processes_share_it_and_it_ends_soon_after_the_last_of_them(folder: Path
 
         second.process.kill()
         assert_ends(pid)
+
+
+def is_starting(folder: Path) -> bool:
+    """Returns whether a process looks for the server, or starts it."""
+    with (folder / "mongod.starting").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_a_start_during_an_election_waits_for_the_running_server(folder: Path, first: Holder) -> None:
+    state = first.state()
+    with MongoClient[Any](first.uri, directConnection=True) as client:
+        client.admin.command("replSetStepDown", 100, force=True)
+        with holder(folder, "second") as second:
+            eventually(lambda: is_starting(folder), 60)
+            client.admin.command("replSetFreeze", 0)
+
+            assert second.uri == first.uri
+    assert first.state() == state
+    assert (folder / "mongod.log").exists()
 
 
 def test_a_restart_keeps_the_data_and_the_address(folder: Path, first: Holder) -> None:

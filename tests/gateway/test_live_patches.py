@@ -12,7 +12,7 @@ from tests.support.harness import GatewayClient, create_category, create_product
 from tests.support.sockets import Socket, subscribe
 
 TITLES = "query @live { products(first: 50, sort: TITLE_ASC) { nodes { id title pricing { retail { amount } } } } }"
-NAMES = ["a", "b", "a/b", "~", "~1", ""]
+NAMES = ["a", "b", "a/b", "~", "~1", "", "id", "node"]
 VALUES: list[Any] = [None, True, False, 0, 1, 1.5, "", "x", "y"]
 
 
@@ -50,6 +50,8 @@ def changed(rng: random.Random, value: Any) -> Any:
         name = rng.choice(list(value))
         return {**value, name: changed(rng, value[name])}
     if isinstance(value, list) and value:
+        if rng.random() < 0.3:
+            return [changed(rng, one) if rng.random() < 0.2 else one for one in rng.sample(value, len(value))]
         place = rng.randrange(len(value))
         others = [[], [some_json(rng, 1), value[place]], [changed(rng, value[place])]]
         return [*value[:place], *rng.choice(others), *value[place + 1 :]]
@@ -71,6 +73,30 @@ def test_a_row_that_comes_or_goes_is_one_operation() -> None:
 
     assert list(patch_between(rows, [{"id": 9}, *rows])) == [{"op": "add", "path": "/0", "value": {"id": 9}}]
     assert list(patch_between(rows, rows[:2] + rows[3:])) == [{"op": "remove", "path": "/2"}]
+
+
+def test_a_page_that_moves_on_by_a_row_is_two_operations() -> None:
+    rows = [{"id": str(number), "votes": number} for number in range(5)]
+    come = {"id": "9", "votes": 0}
+    moved = [{"op": "add", "path": "/0", "value": come}, {"op": "remove", "path": "/5"}]
+
+    assert list(patch_between(rows, [come, *rows[:4]])) == moved
+    assert list(patch_between([come, *rows[:4]], rows)) == [
+        {"op": "remove", "path": "/0"},
+        {"op": "add", "path": "/4", "value": rows[4]},
+    ]
+
+
+def test_a_row_that_moves_and_changes_is_found_by_its_id() -> None:
+    rows = [{"cursor": f"c{number}", "node": {"id": str(number), "votes": 0}} for number in range(5)]
+    come = {"cursor": "c9", "node": {"id": "9", "votes": 0}}
+    voted = {"cursor": "c1", "node": {"id": "1", "votes": 1}}
+
+    assert list(patch_between(rows, [come, rows[0], voted, *rows[2:4]])) == [
+        {"op": "add", "path": "/0", "value": come},
+        {"op": "replace", "path": "/2/node/votes", "value": 1},
+        {"op": "remove", "path": "/5"},
+    ]
 
 
 async def test_a_client_that_asks_for_patches_gets_what_has_changed(gateway: GatewayClient, socket: Socket) -> None:

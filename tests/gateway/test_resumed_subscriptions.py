@@ -59,6 +59,27 @@ async def test_a_stream_that_was_cut_before_its_first_event_misses_none(talk: Di
         assert await stream.texts(1) == ["first"]
 
 
+async def test_a_client_that_hides_the_ids_of_a_stream_gets_them_in_its_answers(talk: Discussed) -> None:
+    async with talk.streamed(extensions={"eventIds": True}) as stream:
+        await wait_until_live(talk.gateway)
+        await talk.post("0")
+        received = await stream.receive()
+    assert received == ("next", {"data": {"commentPosted": {"text": "0"}}, "extensions": {"eventId": stream.last_id}})
+    await talk.post("1")
+
+    async with talk.streamed(extensions={"lastEventId": stream.last_id}) as stream:
+        assert await stream.receive() == ("next", {"data": {"commentPosted": {"text": "1"}}})
+
+
+async def test_an_operation_of_a_socket_can_ask_for_the_ids_itself(talk: Discussed) -> None:
+    async with acknowledged(talk.port) as socket:
+        await socket.send(subscribe(query=POSTED, variables={"id": talk.id}, extensions={"eventIds": True}))
+        await wait_until_live(talk.gateway)
+        await talk.post("0")
+
+        assert (await socket.receive())["payload"]["extensions"].keys() == {"eventId"}
+
+
 async def test_another_gateway_continues_a_stream(talk: Discussed, settings: Settings) -> None:
     last_id = await talk.cut_after("0")
     await talk.post("1")

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from portico.gateway.http.sockets import SocketConnection
 from portico.gateway.settings import Settings
 from tests.gateway.support.subscribers import acknowledged, assert_answers_ping, ready_socket
 from tests.support.fixtures import gateway_with
@@ -26,11 +28,14 @@ socket = ready_socket
 
 
 class Slow:
-    """Holds operations on categories until the test sets `go_on`. Those under way have started and not ended."""
+    """Holds operations on categories until the test sets `go_on`, and live queries on them until it sets `go_live`.
+
+    Those under way have started and not ended.
+    """
 
     def __init__(self, gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun = self.ended = 0
-        self.go_on = asyncio.Event()
+        self.go_on, self.go_live = asyncio.Event(), asyncio.Event()
         self._execute = gateway.state.executor.execute
         monkeypatch.setattr(gateway.state.executor, "execute", self._slowly)
 
@@ -44,7 +49,7 @@ class Slow:
         self.begun += 1
         more["progress"].is_write = "mutation" in text
         try:
-            await self.go_on.wait()
+            await (self.go_live if "@live" in text else self.go_on).wait()
             return await self._execute(text, **more)
         finally:
             self.ended += 1
@@ -204,6 +209,33 @@ async def test_a_query_is_cancelled_when_its_connection_closes(
     await until(lambda: gateway.state.live.counts.sockets == 0)
     assert slow.begun == 1
     assert not slow.under_way
+
+
+async def test_an_answer_to_a_connection_that_breaks_while_a_live_query_starts_is_no_fault(
+    gateway: GatewayClient, port: int, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = asyncio.Event()
+    connection_lost = SocketConnection.connection_lost
+
+    def losing(connection: SocketConnection, cause: Exception | None) -> None:
+        connection_lost(connection, cause)
+        lost.set()
+
+    monkeypatch.setattr(SocketConnection, "connection_lost", losing)
+    with capture_logs() as log:
+        async with acknowledged(port) as socket:
+            await socket.send(subscribe("a", SLOW))
+            # The gateway reads no message until the live query has started.
+            await socket.send(subscribe("b", f"query @live {SLOW}"))
+            await until(lambda: slow.begun == 2)
+            await disconnect(socket, "break")
+            await lost.wait()
+            slow.go_on.set()
+            await until(lambda: slow.ended == 1)
+            slow.go_live.set()
+
+        await until(lambda: gateway.state.live.counts.sockets == 0)
+    assert [entry for entry in log if entry["log_level"] == "error"] == []
 
 
 async def test_a_fault_shows_only_its_request_id_and_ends_one_operation(

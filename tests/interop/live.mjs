@@ -1,6 +1,7 @@
 // Follows a live query with Apollo Client, urql, Relay and EventSource, set up as docs/frontend.md says:
 // node live.mjs URL TOKEN SKU TITLES [CHROMIUM]. Prints each of the titles, which have commas between them, when all clients have
-// shown it. In place of the last one, prints the titles that each has shown.
+// shown it. In place of the last one, prints the titles that each has shown. After each of the others, the clients leave the
+// page and come back to it, so their stores have it already.
 import { gql } from '@apollo/client';
 import { EventSource } from 'eventsource';
 import { createClient } from 'graphql-ws';
@@ -41,11 +42,23 @@ const failed = (error) => {
   process.exit(1);
 };
 
+// Each begins to follow, and returns what ends it.
+const follows = [];
+
 const showInApollo = shower('Apollo Client');
-apolloClient(at).watchQuery({ query: gql(text), variables }).subscribe({ next: ({ data }) => showInApollo(data), error: failed });
+const apollo = apolloClient(at);
+follows.push(() => {
+  const watched = apollo.watchQuery({ query: gql(text), variables, fetchPolicy: 'cache-and-network' });
+  const subscription = watched.subscribe({ next: ({ data }) => showInApollo(data), error: failed });
+  return () => subscription.unsubscribe();
+});
 
 const showInUrql = shower('urql');
-pipe(urqlClient(at).query(text, variables), subscribe(({ data, error }) => (error ? failed(error) : showInUrql(data))));
+const urql = urqlClient(at);
+follows.push(() => {
+  const source = urql.query(text, variables);
+  return pipe(source, subscribe(({ data, error }) => (error ? failed(error) : showInUrql(data)))).unsubscribe;
+});
 
 const argument = { defaultValue: null, kind: 'LocalArgument', name: 'sku' };
 const scalar = (name) => ({ alias: null, args: null, kind: 'ScalarField', name, storageKey: null });
@@ -61,7 +74,11 @@ const request = {
   params: { cacheID: 'title', id: null, metadata: {}, name: 'Title', operationKind: 'query', text },
 };
 const showInRelay = shower('Relay');
-relay.fetchQuery(relayEnvironment(at), request, variables).subscribe({ next: showInRelay, error: failed });
+const environment = relayEnvironment(at);
+follows.push(() => {
+  const subscription = relay.fetchQuery(environment, request, variables).subscribe({ next: showInRelay, error: failed });
+  return () => subscription.unsubscribe();
+});
 
 const showInStream = shower('EventSource');
 await follow({ url, token, query: text, variables, onAnswer: ({ data }) => showInStream(data) });
@@ -77,8 +94,11 @@ if (browserPath) {
 }
 
 setTimeout(() => failed(new Error(`too late: ${JSON.stringify(shown)}`)), 60_000);
+let ends = follows.map((begin) => begin());
 for (const title of titles) {
   await Promise.all(waiting.map((shows) => shows[title]));
+  for (const end of ends) end();
+  ends = title === titles.at(-1) ? [] : follows.map((begin) => begin());
   console.log(title === titles.at(-1) ? JSON.stringify(shown) : title);
 }
 await browser?.close();

@@ -158,7 +158,13 @@ class EventStream:
 
 @contextlib.asynccontextmanager
 async def streamed(
-    port: int, query: str, variables: Mapping[str, Any] | None = None, *, token: str | None = None, last_id: str = ""
+    port: int,
+    query: str,
+    variables: Mapping[str, Any] | None = None,
+    *,
+    token: str | None = None,
+    last_id: str = "",
+    extensions: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[EventStream]:
     """Sends an operation. Yields the stream of events that answers it.
 
@@ -167,7 +173,7 @@ async def streamed(
     headers = EVENTS if token is None else {**EVENTS, "authorization": f"Bearer {token}"}
     if last_id:
         headers = {**headers, "last-event-id": last_id}
-    body = {"query": query, "variables": variables or {}}
+    body = {"query": query, "variables": variables or {}, "extensions": extensions or {}}
     async with (
         httpx.AsyncClient(timeout=SECONDS) as client,
         client.stream("POST", f"http://127.0.0.1:{port}/graphql", json=body, headers=headers) as response,

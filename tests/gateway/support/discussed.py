@@ -47,9 +47,9 @@ class Discussed:
         """Opens a stream that continues after an event."""
         return resumed.stream_of(self.port, self.id, last_id, token=token)
 
-    def streamed(self, query: str = POSTED) -> contextlib.AbstractAsyncContextManager[EventStream]:
+    def streamed(self, query: str = POSTED, **more: Any) -> contextlib.AbstractAsyncContextManager[EventStream]:
         """Opens a stream of the events."""
-        return streamed(self.port, query, {"id": self.id})
+        return streamed(self.port, query, {"id": self.id}, **more)
 
     async def follow(self, socket: Socket, count: int = 1) -> None:
         """Subscribes on a socket. Returns when this many subscriptions are live, so that they miss no comment."""

@@ -11,13 +11,14 @@ export const urqlClient = ({ url, headers, socket }) =>
     url,
     fetchOptions: { headers },
     exchanges: [
-      cacheExchange,
+      // Before the cache: it would answer a live query itself, and send it again after each mutation.
       subscriptionExchange({
         isSubscriptionOperation: lasts,
         forwardSubscription: ({ query, variables }) => ({
           subscribe: (sink) => ({ unsubscribe: socket.subscribe({ query, variables }, sink) }),
         }),
       }),
+      cacheExchange,
       fetchExchange,
     ],
   });
