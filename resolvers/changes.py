@@ -328,6 +328,11 @@ async def newest_time(db: Database) -> Timestamp:
     return time
 
 
+async def is_ahead(db: Database, token: str) -> bool:
+    """Returns whether a resume token is of another history: see `is_of_another_history`."""
+    return is_of_another_history(token_time({"_data": token}).time, await newest_time(db))
+
+
 def is_of_another_history(seconds: int, newest: Timestamp) -> bool:
     """Returns whether a place at this time, in seconds, cannot be of this database: it lies far ahead of all changes.
 

@@ -34,16 +34,7 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.changes import (
-    AWAIT_MS,
-    ChangeSource,
-    accepted,
-    is_lost,
-    is_of_another_history,
-    newest_time,
-    open_stream,
-    token_time,
-)
+from portico.resolvers.changes import AWAIT_MS, ChangeSource, accepted, is_ahead, is_lost, open_stream
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifying import NotificationSource
 from portico.resolvers.tasks import end
@@ -174,7 +165,7 @@ class Delivery:
 
     async def _reopen(self, db: Database, token: str, await_ms: int) -> bool:
         """Opens the stream after this token. Returns False if the server does not have the changes after it."""
-        if is_of_another_history(token_time({"_data": token}).time, await newest_time(db)):
+        if await is_ahead(db, token):
             return False
         try:
             await self._open(db, token, await_ms)
