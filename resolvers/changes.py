@@ -37,6 +37,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # The server cannot resume the stream: the errors InvalidResumeToken, ChangeStreamFatalError and
 # ChangeStreamHistoryLost.
 _LOST = {260, 280, 286}
+# No clock of the servers of one database, and no failover, sets a place so far ahead of the newest operation.
+_AHEAD_SECONDS = 60
 _LOST_LABEL = "NonResumableChangeStreamError"
 # How many of the latest changes are remembered to detect a repeated delivery.
 _REMEMBERED = 1_000
@@ -318,6 +320,26 @@ def is_lost(error: PyMongoError) -> bool:
     if error.has_error_label(_LOST_LABEL):
         return True
     return isinstance(error, OperationFailure) and error.code in _LOST
+
+
+async def newest_time(db: Database) -> Timestamp:
+    """Returns the time of the newest operation of the database."""
+    time: Timestamp = (await db.command("ping"))["operationTime"]
+    return time
+
+
+async def is_ahead(db: Database, token: str) -> bool:
+    """Returns whether a resume token is of another history: see `is_of_another_history`."""
+    return is_of_another_history(token_time({"_data": token}).time, await newest_time(db))
+
+
+def is_of_another_history(seconds: int, newest: Timestamp) -> bool:
+    """Returns whether a place at this time, in seconds, cannot be of this database: it lies far ahead of all changes.
+
+    The database was restored on servers whose clocks are behind those of the former ones. A stream that begins at the
+    place would leave out all changes until then, and say nothing.
+    """
+    return seconds > newest.time + _AHEAD_SECONDS
 
 
 def token_time(token: Mapping[str, Any] | None) -> Timestamp:

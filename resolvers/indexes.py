@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+import itertools
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from pymongo import IndexModel, timeout
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
 
 from .documents import SCHEMA_VERSION, Collection, CollectionSpec, Database, upgrade_batch
 
 _NO_SUCH_INDEX = 27
+_DUPLICATE_KEY = 11000
+# What precedes the collection, the index and the key in the server's message.
+_DUPLICATE = "E11000 duplicate key error "
 # The server's codes for an index of the same name with other options, or with other keys.
 _DEFINED_OTHERWISE = {85, 86}
 
@@ -23,11 +27,28 @@ async def create_indexes(
 
     An index that another version has defined differently stays, so that two versions can run side by side. With
     `rebuild` it is dropped and created again.
+
+    Raises DuplicateKeyError at the end if unique indexes are missing because documents have the same key.
     """
+    refused: list[DuplicateKeyError] = []
     for spec in collections:
         if spec.indexes:
-            await _create_indexes(db[spec.name], list(spec.indexes), rebuild=rebuild)
+            refused += await _create_indexes(db[spec.name], list(spec.indexes), rebuild=rebuild)
         yield spec.name, [index.document["name"] for index in spec.indexes]
+    _require_none(refused)
+
+
+def _require_none(refused: Sequence[DuplicateKeyError]) -> None:
+    """Raises one error for all unique indexes that cannot be built, which names a key of each."""
+    if refused:
+        found = "; ".join(
+            str((error.details or {}).get("errmsg", error)).rpartition(_DUPLICATE)[2] for error in refused
+        )
+        raise DuplicateKeyError(
+            f"Unique indexes are missing, because documents have the same key: {found}. Change or delete all but one "
+            "of these documents, and start the command again.",
+            _DUPLICATE_KEY,
+        )
 
 
 @contextlib.asynccontextmanager
@@ -47,7 +68,7 @@ async def filling(db: Database, spec: CollectionSpec) -> AsyncIterator[None]:
             if index.document["name"] in known:
                 await _drop(collection, index.document["name"])
     early = [index for index in spec.indexes if index not in late]
-    await _create_indexes(collection, early, rebuild=False)
+    _require_none(await _create_indexes(collection, early, rebuild=False))
     try:
         yield
     except PyMongoError:
@@ -74,19 +95,25 @@ def _serves_reads(index: IndexModel) -> bool:
     return not (options.get("unique") or options.get("sparse") or SCHEMA_VERSION in options["key"])
 
 
-async def _create_indexes(collection: Collection, indexes: list[IndexModel], *, rebuild: bool) -> None:
+async def _create_indexes(
+    collection: Collection, indexes: list[IndexModel], *, rebuild: bool
+) -> list[DuplicateKeyError]:
+    """Creates missing indexes. Returns the errors of unique ones for which there are duplicates."""
     try:
         await _build(collection, indexes)
     except OperationFailure as error:
-        if error.code not in _DEFINED_OTHERWISE:
+        if error.code not in {*_DEFINED_OTHERWISE, _DUPLICATE_KEY}:
             raise
         if len(indexes) > 1:
-            # One conflict makes the server reject all of them, so each is created by itself.
-            for index in indexes:
-                await _create_indexes(collection, [index], rebuild=rebuild)
-        elif rebuild:
+            # One of them makes the server reject all, so each is created by itself.
+            alone = [await _create_indexes(collection, [index], rebuild=rebuild) for index in indexes]
+            return [*itertools.chain.from_iterable(alone)]
+        if isinstance(error, DuplicateKeyError):
+            return [error]
+        if rebuild:
             await _drop_like(collection, indexes[0].document)
-            await _build(collection, indexes)
+            return await _create_indexes(collection, indexes, rebuild=False)
+    return []
 
 
 async def _build(collection: Collection, indexes: list[IndexModel]) -> None:

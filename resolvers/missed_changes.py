@@ -34,6 +34,8 @@ from .changes import (
     accepted,
     events_of,
     is_lost,
+    is_of_another_history,
+    newest_time,
     pipeline,
     token_time,
     watched,
@@ -157,7 +159,8 @@ class Replays:
     async def read(self, topics: frozenset[Hashable], after: Position, most: int) -> Page:
         """Returns the first events of these topics after a place, at most this many.
 
-        Raises:   ChangesLost if the place is too far back; a driver's error, after many attempts.
+        Raises:   ChangesLost if the place is too far back, or ahead of all changes; a driver's error, after many
+                  attempts.
         """
         is_urgent = self._missed.is_idle(key=False)
         missed = _Missed(db=self._db, topics=topics, after=after, most=most, is_urgent=is_urgent)
@@ -179,9 +182,9 @@ class Replays:
         return await asking.done
 
     async def _ask(self, _key: None, asking: list[_Asking]) -> None:
-        answer = await self._db.command("ping")
+        newest = await newest_time(self._db)
         for one in asking:
-            one.answer(answer["operationTime"])
+            one.answer(newest)
 
     async def _serve(self, were_long_away: bool, batch: list[_Missed]) -> None:
         failure: PyMongoError | None = None
@@ -206,7 +209,7 @@ class Replays:
         waiting: list[_Missed] = []
         for missed in batch:
             away = until.time - missed.after.time.time
-            if away > self._seconds:
+            if away > self._seconds or is_of_another_history(missed.after.time.time, until):
                 missed.fail(ChangesLost())
             elif away > _LONG_SECONDS and not missed.was_long_away:
                 missed.was_long_away = True

@@ -28,14 +28,18 @@ def secret_by(hashed: Callable[[Context, Any], str]) -> dict[str, Any]:
     return {_HASHED: hashed}
 
 
-def fingerprint_of(context: Context, kwargs: Mapping[str, Any]) -> str:
-    """Returns a hash of the input, which tells a left out field from null.
+def fingerprint_of(context: Context, kwargs: Mapping[str, Any], *, with_defaults: bool = False) -> str:
+    """Returns a hash of the input, which tells a left out field from null where these have different meanings.
 
-    Raises BAD_USER_INPUT if orjson cannot encode it, and what the functions of secret fields raise.
+    A field with its default counts as left out. So a version that adds a field to an input has the fingerprints of the
+    version before, and a client can repeat a call at either of them.
+
+    Args:     with_defaults: returns the hash that versions up to November 2026 stored.
+    Raises:   BAD_USER_INPUT if orjson cannot encode it, and what the functions of secret fields raise.
     """
 
     def plain(value: Any) -> Any:
-        return _plain(context, value)
+        return _plain(context, value, with_defaults=with_defaults)
 
     options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
     try:
@@ -62,7 +66,7 @@ async def require_same_files(kwargs: Mapping[str, Any], record: Mapping[str, Any
                 raise errors.OperationKeyReused
 
 
-def _plain(context: Context, value: Any) -> Any:
+def _plain(context: Context, value: Any, *, with_defaults: bool) -> Any:
     if isinstance(value, strawberry.Some):
         return {"some": value.value}
     if isinstance(value, Upload):
@@ -70,8 +74,18 @@ def _plain(context: Context, value: Any) -> Any:
         return "upload"
     if dataclasses.is_dataclass(value):
         given = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return {field.name: _hashed(context, field, one) for field, one in given if one is not strawberry.UNSET}
+        return {
+            field.name: _hashed(context, field, one)
+            for field, one in given
+            if one is not strawberry.UNSET and (with_defaults or not _is_default(field, one))
+        }
     raise TypeError(type(value).__name__)
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not dataclasses.MISSING and bool(value == field.default)
 
 
 def _hashed(context: Context, field: dataclasses.Field[Any], value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from secrets import token_hex
 from typing import Any, Self
 
@@ -95,8 +96,11 @@ class Write(FieldExtension):
 
     def _call(self, context: Context, key: str, kwargs: dict[str, Any]) -> idempotency.Call:
         record_id = record_id_of(context.subject, key)
-        fingerprint = fingerprint_of(context, kwargs)
-        return idempotency.Call(record_id, self._field_name, fingerprint, token_hex(16), context.process)
+        fingerprint, former = (
+            fingerprint_of(context, kwargs),
+            partial(fingerprint_of, context, kwargs, with_defaults=True),
+        )
+        return idempotency.Call(record_id, self._field_name, fingerprint, token_hex(16), context.process, former)
 
     async def _once(
         self, call: idempotency.Call, work: Work, operation: Operation, info: Info, kwargs: dict[str, Any]
@@ -256,7 +260,9 @@ class Write(FieldExtension):
         """Returns the current objects that a stored answer references, without those that the caller may not see."""
         kinds: Mapping[str, Kind] = context.served.kinds
         keys: dict[str, dict[str, Any]] = {}
-        for name, text in references_in(record):
+        # A newer gateway may have stored references to kinds that this one does not know.
+        known = [(name, text) for name, text in references_in(record) if name in kinds]
+        for name, text in known:
             keys.setdefault(name, {})[text] = kinds[name].parse(text)
         found = {}
         for name, wanted in keys.items():

@@ -161,7 +161,8 @@ def references_in(record: Any) -> Iterator[tuple[str, str]]:
 class Restoring:
     """Restores stored answers. `documents` are the current objects that the answers reference.
 
-    A list leaves out a missing object. Elsewhere, a missing object raises the error that `missing` makes.
+    A list leaves out a missing object. Elsewhere, a missing object raises the error that `missing` makes. Fields that
+    the payloads of a newer version have and those of this one lack are left out, too.
     """
 
     def __init__(
@@ -190,10 +191,15 @@ class Restoring:
             document = self._documents[record["kind"], record["key"]]
             return KindDocument(self._kinds[record["kind"]], document) if "says_kind" in record else document
         if "payload" in record:
-            return record["payload"] and self._origin(record["payload"])(**self.values(record["fields"]))
+            return record["payload"] and self._payload(record["payload"], record["fields"])
         if "enum" in record:
             return self._origin(record["enum"])[record["member"]]
         return record["document"] if "document" in record else record["json"]
+
+    def _payload(self, name: str, fields: Mapping[str, Any]) -> Any:
+        origin = self._origin(name)
+        known = [field.name for field in _given_fields(origin)]
+        return origin(**self.values({name: fields[name] for name in known if name in fields}))
 
     def _is_gone(self, record: Any) -> bool:
         is_reference = isinstance(record, Mapping) and "kind" in record

@@ -70,6 +70,7 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
         "appname": "portico",
         "event_listeners": list(listeners),
     }
+    _require_own_database(settings.database)
     _require_prefix(settings.core_prefix or "")
     kind = _MotorConnection if settings.driver == "motor" else _PyMongoConnection
     try:
@@ -77,6 +78,12 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
             return _restricted(settings, kind(settings, uri, options))
     except (ValueError, TypeError, UserWarning) as error:
         raise SettingsError(f"PORTICO_MONGODB_URI is not valid: {error}") from None
+
+
+def _require_own_database(name: str) -> None:
+    """Refuses the databases of MongoDB itself: they have no change streams, and `local` is not replicated."""
+    if name in {"admin", "config", "local"}:
+        raise SettingsError(f"{PREFIX}DATABASE must not be a database of MongoDB itself; got {name!r}.")
 
 
 def _require_prefix(prefix: str) -> None:

@@ -34,7 +34,7 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.changes import AWAIT_MS, ChangeSource, accepted, is_lost, open_stream
+from portico.resolvers.changes import AWAIT_MS, ChangeSource, accepted, is_ahead, is_lost, open_stream
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifying import NotificationSource
 from portico.resolvers.tasks import end
@@ -158,19 +158,27 @@ class Delivery:
             await self._open(db, None, await_ms)
             await position.begin(db, self._token, timer.now())
             return await self._resume(db, timer, await_ms)
-        try:
-            await self._open(db, at["token"], await_ms)
-        except PyMongoError as error:
-            if not is_lost(error):
-                raise
+        if not await self._reopen(db, at["token"], await_ms):
             await self._begin_again(db, at, timer, await_ms)
             return await self._resume(db, timer, await_ms)
         return at
 
+    async def _reopen(self, db: Database, token: str, await_ms: int) -> bool:
+        """Opens the stream after this token. Returns False if the server does not have the changes after it."""
+        if await is_ahead(db, token):
+            return False
+        try:
+            await self._open(db, token, await_ms)
+        except PyMongoError as error:
+            if not is_lost(error):
+                raise
+            return False
+        return True
+
     async def _begin_again(self, db: Database, at: PositionDocument, timer: Timer, await_ms: int) -> None:
         """Begins with the next change, and notes what was missed."""
         await self._open(db, None, await_ms)
-        since = at["missed"]["since"] if "missed" in at else _read_until(at) - _MARGIN
+        since = at["missed"]["since"] if "missed" in at else min(_read_until(at), timer.now()) - _MARGIN
         missed = backlogs.first(self._sources, since)
         changes: Document = {"token": self._token, "at": timer.now()}
         await position.move(db, at, changes if missed is None else {**changes, "missed": missed})

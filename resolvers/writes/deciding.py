@@ -102,17 +102,17 @@ class KeyDecisions:
         return "outcome" in made["call"]
 
 
+def _hash_of(field: str, fingerprint: str) -> str:
+    return hashlib.blake2b(f"{field}\0{fingerprint}".encode(), digest_size=16).hexdigest()
+
+
 class KeyedCall:
     """A call with a key that a record of the domain decides. `operation` is its operation id."""
 
     def __init__(self, db: Database, call: Call, *, now: datetime, kept: timedelta) -> None:
         self._db, self._call, self.now = db, call, now
         self.operation = f"{call.record_id}.decided"
-        text = f"{call.field}\0{call.fingerprint}"
-        self._key: DecidedKey = {
-            "hash": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
-            "expires_at": now + kept,
-        }
+        self._key: DecidedKey = {"hash": _hash_of(call.field, call.fingerprint), "expires_at": now + kept}
         self._looking: asyncio.Task[bool] | None = None
         # Whether the operation has no record, as soon as that is known.
         self._is_new: bool | None = None
@@ -166,11 +166,14 @@ class KeyedCall:
             return
         if key["expires_at"] <= self.now:
             raise Superseded
-        if key["hash"] != self._key["hash"]:
+        if key["hash"] != self._key["hash"] and key["hash"] != self._former_hash():
             raise OperationKeyReused
         self.is_decided = True
         if "outcome" in key:
             raise DecidedBefore(key["outcome"])
+
+    def _former_hash(self) -> str:
+        return _hash_of(self._call.field, self._call.former_fingerprint())
 
     def record(self, outcome: Document) -> Update:
         """Returns the insert of the record of the operation. If there is one, it changes nothing."""

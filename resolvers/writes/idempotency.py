@@ -73,18 +73,27 @@ IsDecided = Callable[[Database, str], Awaitable[bool]]
 
 @dataclass(frozen=True)
 class Call:
-    """A call with a key. `owner` is its own random id. Calls with the same key must have the same fingerprint."""
+    """A call with a key. `owner` is its own random id. Calls with the same key must have the same fingerprint.
+
+    `former_fingerprint` returns the one that former versions stored.
+    """
 
     record_id: str
     field: str
     fingerprint: str
     owner: str
     process: Process
+    former_fingerprint: Callable[[], str]
 
     @property
     def operation(self) -> str:
         """The id of the operation, if this call is the first one with the key."""
         return f"{self.record_id}.{self.owner}"
+
+    def is_recorded_by(self, record: OperationRecord) -> bool:
+        """Returns whether this record of the key is of a call of the same mutation with the same input."""
+        stored = record["fingerprint"]
+        return record["field"] == self.field and (stored == self.fingerprint or stored == self.former_fingerprint())
 
 
 async def begin_first(db: Database, call: Call, *, now: datetime, kept: timedelta) -> bool:
@@ -116,7 +125,7 @@ async def begin(
     while True:
         at = timer.now()
         record = await _claim(db, call, at=at, kept=kept)
-        if record["fingerprint"] != call.fingerprint or record["field"] != call.field:
+        if not call.is_recorded_by(record):
             raise OperationKeyReused
         if record["state"] == "done" or record["owner"] == call.owner:
             return record
@@ -155,7 +164,7 @@ async def _claim(db: Database, call: Call, *, at: datetime, kept: timedelta) -> 
             return await operations.find_one({"_id": call.record_id}) or {**fresh, "owner": None}
         return fresh
     lease: Lease = {"owner": call.owner, "lease_until": at + LEASE, "process": call.process.name}
-    if record["fingerprint"] == call.fingerprint and record["state"] == "running" and _is_free(record, call, at):
+    if record["state"] == "running" and call.is_recorded_by(record) and _is_free(record, call, at):
         guard = {
             "_id": call.record_id,
             "state": "running",

@@ -80,7 +80,7 @@ async def test_the_user_of_a_repeatable_call_cannot_be_guessed_from_its_record(g
     record = await gateway.db["operations"].find_one({"field": "serve_ads"})
 
     def guess(user: str) -> str:
-        fields = {"site_id": given["siteId"], "zone_id": given["zoneId"], "user_id": user, "keywords": [], "limit": 1}
+        fields = {"site_id": given["siteId"], "zone_id": given["zoneId"], "user_id": user}
         written = {"input": {**fields, "idempotency_key": given["idempotencyKey"]}}
         return hashlib.sha256(orjson.dumps(written, option=orjson.OPT_SORT_KEYS)).hexdigest()
 

@@ -93,6 +93,15 @@ def test_a_command_reports_an_invalid_mongodb_uri(tmp_path: Path, uri: str, expe
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("name", ["admin", "config", "local"])
+def test_a_command_refuses_a_database_of_mongodb_itself(tmp_path: Path, name: str) -> None:
+    env = environment(PORTICO_MONGODB_URI="mongodb://host/", PORTICO_DATABASE=name)
+    done = portico("indexes", env=env, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"portico: PORTICO_DATABASE must not be a database of MongoDB itself; got '{name}'.\n"
+
+
 @pytest.mark.parametrize("command", ["serve", "doctor"])
 def test_a_command_reports_that_mongodb_cannot_be_reached(closed_port: int, command: str, tmp_path: Path) -> None:
     secret = "mongodb://user:password@127.0.0.1"
@@ -135,7 +144,7 @@ def doubled(mongodb_uri: str, tmp_path: Path) -> Iterator[Settings]:
         client.drop_database(name)
 
 
-DOUBLED = "portico: MongoDB: Index build failed: "
+DOUBLED = "portico: MongoDB: Unique indexes are missing, because documents have the same key: collection: "
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,18 @@ async def test_events_that_are_too_old_are_lost_and_the_client_is_told(settings:
         assert [error["extensions"]["code"] for error in answer["errors"]] == ["EVENTS_LOST"]
 
 
+async def test_an_event_ahead_of_a_restored_database_is_lost_and_the_client_is_told(talk: Discussed) -> None:
+    """The clocks of the servers before were an hour ahead of those on which the backup was restored."""
+    last_id = await talk.cut_after("0")
+    ahead = f"{int(last_id[:8], 16) + 3600:08x}{last_id[8:]}"
+    await talk.post("1")
+
+    async with talk.resumed(ahead) as stream:
+        answer = await stream.receive()
+
+    assert [error["extensions"]["code"] for error in answer["errors"]] == ["EVENTS_LOST"]
+
+
 async def test_an_oplog_that_does_not_reach_back_ends_the_stream(
     talk: Discussed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

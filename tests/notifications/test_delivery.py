@@ -24,6 +24,7 @@ from tests.notifications.kit import KIT
 from tests.notifications.support.news import JOB, begin, deliver, reasons_of, stored, write_news
 from tests.social.support.posts import later, write_comment, write_post
 from tests.social.support.social import circle, join
+from tests.support.documents import only
 from tests.support.domains import JOBS
 from tests.support.harness import Commands, GatewayClient, SettableClock, assert_invariants, some_stops
 
@@ -172,6 +173,23 @@ async def test_a_job_that_was_behind_finds_all_that_it_has_not_read(
         await deliver(gateway)
 
     assert sorted(await reasons_of(gateway, "ann")) == sorted(missed)
+
+
+async def test_a_position_ahead_of_a_restored_database_loses_nothing(gateway: GatewayClient) -> None:
+    """The clocks of the servers before were an hour ahead of those on which the backup was restored."""
+    missed = await write_some(gateway, 1)
+    await gateway.state.resources.of(Delivery).aclose()
+    positions = gateway.db["notification_positions"]
+    token = (await only(positions))["token"]
+    ahead = f"{token[:2]}{int(token[2:10], 16) + 3600:08X}{token[10:]}"
+    await positions.update_one({}, {"$set": {"token": ahead, "at": SystemClock().now() + timedelta(hours=1)}})
+
+    for _ in range(20):
+        await deliver(gateway)
+    later_on = await write_some(gateway, 2)
+    await deliver(gateway)
+
+    assert sorted(await reasons_of(gateway, "ann")) == sorted([*missed, *later_on])
 
 
 async def test_a_crash_in_the_search_for_what_was_missed_loses_nothing(
