@@ -77,7 +77,7 @@ class Noted:
         back:     the same if its key can no longer be decided.
         prevent:  makes the decision about a note impossible, if its key is not stored. Gets the record as it was found,
                   and the time. By default, inserts the missing record without a key: for records that are inserted.
-        keys:     where a record stores the keys that were decided; several, if it is decided about more than once.
+        keys:     where a record stores the keys that were decided; one, if it is inserted with its key or never has it.
     """
 
     spec: CollectionSpec
@@ -274,7 +274,7 @@ async def undo(db: Database, attempt: Attempt) -> None:
     """Removes the notes of an attempt that cannot be decided any more, and gives back what they took. Idempotent."""
     if attempt.notes is not None:
         attempt.notes.forget()
-    await _remove(db, [(part.noted, part.document, note, part.noted.back(note)) for part, note in attempt.left()])
+    await send(db, _bulks((part.noted, part.document, note, part.noted.back(note)) for part, note in attempt.left()))
 
 
 async def confirm(db: Database, answering: Answering, attempt: Attempt) -> None:
@@ -292,10 +292,6 @@ async def conclude(db: Database, answering: Answering, attempt: Attempt) -> None
     bulks = _bulks((part.noted, part.document, note, part.noted.given(note)) for part, note in attempt.left())
     if not answering.later(db, bulks):
         await send(db, bulks)
-
-
-async def _remove(db: Database, removals: Iterable[_Removal]) -> None:
-    await send(db, _bulks(removals))
 
 
 def _bulks(removals: Iterable[_Removal]) -> Bulks:
@@ -332,9 +328,6 @@ async def decide(
     return made
 
 
-# ------------------------------------------------------------------------ others
-
-
 def _notes(noted: Noted, document: Mapping[str, Any]) -> list[Document]:
     """Returns the notes of a document, without those of former versions, which have no key."""
     return [note for note in document.get(noted.path, ()) if "key" in note]
@@ -349,16 +342,22 @@ async def _read(db: Database, noted: Noted, notes: Sequence[Document]) -> dict[A
 
 
 async def settle_decided(db: Database, noted: Noted, document: Mapping[str, Any], *, now: datetime) -> int:
-    """Settles the notes of a document that were decided, and undoes those that are old. Returns how many.
+    """Settles the notes of a document that were decided, and undoes those that are old or too late. Returns how many.
 
     Call it if a guard does not match: the document may have what is asked for as soon as they are settled.
     """
     notes = _notes(noted, document)
     records = await _read(db, noted, notes)
-    ended = [note for note in notes if was_decided(noted, records.get(note["record"]), note) or _is_old(note, now)]
+    ended = [note for note in notes if _is_over(noted, records.get(note["record"]), note, now)]
     for note in ended:
         await _end(db, noted, document["_id"], note, now)
     return len(ended)
+
+
+def _is_over(noted: Noted, record: Document | None, note: Document, now: datetime) -> bool:
+    # A note of an attempt that was called off is no reason to refuse the next attempt of its operation.
+    is_too_late = record is not None and len(noted.keys) == 1
+    return is_too_late or was_decided(noted, record, note) or _is_old(note, now)
 
 
 def _is_old(note: Document, now: datetime) -> bool:
@@ -375,7 +374,7 @@ async def _end(db: Database, noted: Noted, document: Any, note: Document, now: d
             await insert(db, noted.records, {"_id": note["record"]})
         record = await look_at(db, noted.records, note["record"])
     added = noted.given(note) if was_decided(noted, record, note) else noted.back(note)
-    await _remove(db, [(noted, document, note, added)])
+    await send(db, _bulks([(noted, document, note, added)]))
     return 1
 
 

@@ -261,3 +261,32 @@ async def test_a_call_waits_for_a_moment_for_money_in_flight(gateway: GatewayCli
 
     assert result["__typename"] == "TransferPayload"
     await assert_money(gateway, 100)
+
+
+async def test_notes_that_were_called_off_are_no_reason_to_refuse_the_next_attempt(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
+    keys = [key_in("Account", one) for one in (mine, theirs)]
+    found = await accounts.find_stored(gateway.db, keys)
+    all_of_it: dict[str, Any] = {
+        "source": found[keys[0]],
+        "destination": found[keys[1]],
+        "amount": 100,
+        "operation_id": "a refund",
+    }
+    first = transfers.first_attempt(**all_of_it, now=clock.now())
+    assert await settlements.prepare(gateway.db, first)
+    made: list[Document] = []
+
+    async def the_first_goes_on() -> None:
+        made.append(await transfers.move(gateway.db, **all_of_it, now=clock.now(), begun=(first, True)))
+
+    # Another process calls the attempt off, and leaves notes of its own before the first one goes on.
+    stopping = interrupted(gateway.db, "transfers", "insert_one", the_first_goes_on, skip=1)
+    made.append(await transfers.move(stopping, **all_of_it, now=clock.now() + timedelta(seconds=31)))
+
+    assert [one["state"] for one in made] == ["SETTLED", "SETTLED"]
+    assert made[0]["_id"] == made[1]["_id"]
+    assert await balances(gateway.db, mine, theirs) == [0, 100]
+    assert await notes_in(gateway.db) == []

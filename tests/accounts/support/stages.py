@@ -21,6 +21,7 @@ class Transfers(Stage):
     cases = {  # noqa: RUF012 - no test changes it
         "a deposit": Case("deposit", lambda stage: deposit_input(stage.mine, 50), "AccountPayload", [150, 0]),
         "a transfer": Case("transfer", lambda stage: stage.transfer(30), "TransferPayload", [70, 30]),
+        "a transfer of everything": Case("transfer", lambda stage: stage.transfer(100), "TransferPayload", [0, 100]),
     }
 
     async def build(self) -> None:
