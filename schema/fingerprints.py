@@ -34,7 +34,7 @@ def fingerprint_of(context: Context, kwargs: Mapping[str, Any], *, with_defaults
     A field with its default counts as left out. So a version that adds a field to an input has the fingerprints of the
     version before, and a client can repeat a call at either of them.
 
-    Args:     with_defaults: returns the hash that versions up to November 2026 stored.
+    Args:     with_defaults: returns the hash that former versions stored, also of fields with their defaults.
     Raises:   BAD_USER_INPUT if orjson cannot encode it, and what the functions of secret fields raise.
     """
 

@@ -96,10 +96,8 @@ class Write(FieldExtension):
 
     def _call(self, context: Context, key: str, kwargs: dict[str, Any]) -> idempotency.Call:
         record_id = record_id_of(context.subject, key)
-        fingerprint, former = (
-            fingerprint_of(context, kwargs),
-            partial(fingerprint_of, context, kwargs, with_defaults=True),
-        )
+        fingerprint = fingerprint_of(context, kwargs)
+        former = partial(fingerprint_of, context, kwargs, with_defaults=True)
         return idempotency.Call(record_id, self._field_name, fingerprint, token_hex(16), context.process, former)
 
     async def _once(
