@@ -12,8 +12,9 @@ from .crashes import crash_matrix, crashing, database_of, stopping
 from .gateways import Answer, Commands, Gateway, SettableClock, assert_budget, running
 from .jobs import assert_invariants, run_jobs
 from .kits import Failure, Given, Kit, Left, fails_with
-from .stages import WAYS, Case, Stage
+from .stages import Case, Stage
 from .trying import try_mutation
+from .ways import WAYS
 
 __all__ = [
     "WAYS",

@@ -1,39 +1,27 @@
-"""One matrix for every mutation: crashes of the call and of the jobs, pauses, races and doubled replies.
-
-A `Stage` has data, and the cases of calls on it. Each way of `WAYS` tries one case wherever it can be stopped, and each
-time on the same data. Without `whole`, it tries some of these places, and others in each run.
-"""
+"""Stages: data, and the cases of calls on it, which `ways` tries wherever they can be stopped."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
 from portico.gateway.domains import schema_of
+from portico.gateway.mongo.faults import Crash
 from portico.resolvers.declarations import Domain
 from portico.resolvers.writes.intents import INTENTS
 
-from .crashes import RECOVERY_SECONDS, crashing, database_of, stopping
+from .crashes import RECOVERY_SECONDS, crashing, database_of
 from .gateways import Answer, SettableClock
 from .interruptions import before_every_command
 from .jobs import assert_invariants, empty_domains, run_jobs
 from .kits import Given, mutation_text
-from .repeated_writes import RepeatedWrites
 from .snapshots import Snapshot
 
-_FEW_CHANGES = (
-    "The call could be stopped at {} changes only. Either `least` of the stage is too high, or its `collections` lack "
-    "one that calls or jobs change, such as `operations`, so that the call had been answered before."
-)
 _PAUSE_SECONDS = 60
-_RACING = 5
 
 
 @dataclass(frozen=True)
@@ -197,178 +185,31 @@ class Stage(ABC):
         await run_jobs(self.gateway, self.clock, *self.job_names, empty=None if self.job_names else await self._empty())
 
     async def asleep(
-        self, mutation: str, given: Given, command: int
+        self, mutation: str, given: Given, command: int, *, patience: float | None = None, dies: bool = False
     ) -> tuple[asyncio.Task[Answer], Callable[[], None]]:
         """Starts a call that pauses before this command, and sends no other one meanwhile. Returns the call and the
         function that resumes it. The call may end without a pause.
+
+        Args:     patience: how many seconds the call may wait for another one that pauses; then it pauses later.
+                  dies: it crashes after one more command.
         """
         reached, go_on = asyncio.Event(), asyncio.Event()
-        left = command
+        begun = resumed = 0
 
         async def sleep() -> None:
-            nonlocal left
-            if left:
-                left -= 1
+            nonlocal begun, resumed
+            begun += 1
+            if begun <= command:
                 return
             reached.set()
             await asyncio.wait_for(go_on.wait(), _PAUSE_SECONDS)
+            resumed += 1
+            if dies and resumed > 1:
+                raise Crash
 
         with database_of(self.gateway, before_every_command(self.gateway.db, sleep)):
             call = asyncio.create_task(self.ask(mutation, given))
             fallen = asyncio.create_task(reached.wait())
-            await asyncio.wait({call, fallen}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({call, fallen}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             fallen.cancel()
         return call, go_on.set
-
-
-class _Try:
-    """A case on a stage, and the assertions on it."""
-
-    def __init__(self, stage: Stage, name: str) -> None:
-        self.stage, self.name = stage, name
-        self.case = stage.cases[name]
-        self.mutation = self.case.mutation
-
-    @property
-    def after(self) -> Any:
-        after = self.case.after
-        return after(self.stage.built) if callable(after) else after
-
-    def assert_answer(self, answer: Answer, place: object) -> None:
-        found = answer.data[self.mutation]
-        expected = {"__typename": self.case.member or found["__typename"], **self.case.answer}
-        assert expected.items() <= found.items(), (place, found)
-        assert self.case.member or found["__typename"].endswith("Payload"), (place, found)
-
-    def assert_resumed(self, answer: Answer, place: object) -> None:
-        """Asserts that a call that has paused got its answer, or one of those that it may get instead."""
-        instead = answer.codes or [answer.data[self.mutation]["__typename"]]
-        if instead[0] not in self.case.overtaken:
-            self.assert_answer(answer, place)
-
-    async def repeat(self, given: Given, place: object) -> None:
-        self.stage.clock.advance(seconds=RECOVERY_SECONDS)
-        answers = [await self.stage.ask(self.mutation, given) for _ in range(2)]
-        assert answers[0].body == answers[1].body, place
-        self.assert_answer(answers[0], place)
-
-    async def finish(self, place: object) -> None:
-        """Runs the jobs, and asserts that the call has had its effect once."""
-        if self.stage.finishes:
-            await self.stage.assert_is(self.after, place=place)
-        await self.stage.run_jobs()
-        await self.stage.assert_is(self.after, place=place)
-        await self.stage.assert_over()
-
-
-def places(of: int, *, whole: bool = False, first: int | None = None) -> Iterator[int]:
-    """Yields every n-th number for n = `of`, from `first` or a random one below n; every number if `whole`.
-
-    Together, the runs of a test try all places. Seed `random` to try the same ones again, as pytest-randomly does.
-    """
-    if whole:
-        return itertools.count()
-    return itertools.count(random.randrange(of) if first is None else first % of, of)  # noqa: S311 - no secret
-
-
-async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bool) -> int:
-    """Stops the call after each change. A repeated call, before or after the jobs, has its effect once.
-
-    If the jobs come first, the first case of a stage is always stopped after each change.
-    """
-    one = _Try(stage, name)
-    is_first = name == next(iter(stage.cases))
-    for stop in places(2 if jobs_first else 4, whole=whole or (jobs_first and is_first)):
-        given = await stage.set(name)
-        if not await stage.crash(one.mutation, given, stop):
-            break
-        if stage.answer is not None and not stage.answer.codes:
-            one.assert_resumed(stage.answer, stop)
-        await stage.assert_sound()
-        if jobs_first:
-            await stage.run_jobs()
-            await stage.assert_is(stage.built, one.after, place=stop)
-        await one.repeat(given, stop)
-        await one.finish(stop)
-    assert stop > stage.least[0], _FEW_CHANGES.format(stop)
-    return stop
-
-
-async def crash_the_jobs(stage: Stage, name: str, whole: bool) -> int:
-    """Stops the jobs, too, after each change. Their next run finishes the call or undoes it."""
-    one = _Try(stage, name)
-    begin = next(places(4))
-    for call in places(2, whole=whole):
-        if not await stage.crash(one.mutation, await stage.set(name), call):
-            break
-        crash_again = await stage.saved()
-        for tries, stop in enumerate(places(4, whole=whole, first=begin + call // 2)):
-            if tries:
-                await crash_again()
-            stage.clock.advance(seconds=stage.job_seconds)
-            with crashing(stage.gateway, stop) as faulty, stopping():
-                await stage.run_jobs(seconds=0)
-            await stage.assert_sound()
-            await stage.run_jobs(seconds=stage.next_run)
-            await stage.assert_is(stage.built, one.after, place=(call, stop))
-            if not faulty.has_crashed:
-                break
-    assert call > stage.least[0], _FEW_CHANGES.format(call)
-    return call
-
-
-async def pause_the_call(stage: Stage, name: str, whole: bool, *, meanwhile: Sequence[str]) -> int:
-    """Pauses the call before its commands, while others take it for crashed, and finish it or repeat it."""
-    one = _Try(stage, name)
-    for command in places(4, whole=whole or (meanwhile == ("jobs",) and stage.every_pause)):
-        given = await stage.set(name)
-        call, wake = await stage.asleep(one.mutation, given, command)
-        if call.done():
-            break
-        for step in meanwhile:
-            if step == "jobs":
-                await stage.run_jobs()
-                await stage.assert_sound()
-            else:
-                await one.repeat(given, command)
-        wake()
-        one.assert_resumed(await call, command)
-        await one.repeat(given, command)
-        await one.finish(command)
-    assert command > stage.least[1]
-    return command
-
-
-async def race(stage: Stage, name: str, _whole: bool) -> int:
-    """Sends several calls with one key at the same time."""
-    one = _Try(stage, name)
-    given = await stage.set(name)
-    answers = await asyncio.gather(*(stage.ask(one.mutation, given) for _ in range(_RACING)))
-    assert all(answer.body == answers[0].body for answer in answers), answers
-    one.assert_answer(answers[0], "a race")
-    await one.finish("a race")
-    return 1
-
-
-async def double_the_replies(stage: Stage, name: str, _whole: bool) -> int:
-    """Loses the reply to each `find_one_and_update`, so that the driver sends it again."""
-    one = _Try(stage, name)
-    given = await stage.set(name)
-    with database_of(stage.gateway, RepeatedWrites.of(stage.gateway.db)):
-        one.assert_answer(await stage.ask(one.mutation, given), "doubled replies")
-    await one.finish("doubled replies")
-    return 1
-
-
-# How a call is tried. Each way gets a stage, the name of a case, and whether to try all places, not some of them. It
-# returns the number of the last place.
-WAYS: dict[str, Callable[[Stage, str, bool], Awaitable[int]]] = {
-    "crash, then the jobs": partial(crash_the_call, jobs_first=True),
-    "crash, then a retry": partial(crash_the_call, jobs_first=False),
-    "crash of the jobs": crash_the_jobs,
-    "pause for the jobs": partial(pause_the_call, meanwhile=("jobs",)),
-    "pause for a retry": partial(pause_the_call, meanwhile=("repeat", "jobs")),
-    "pause for both": partial(pause_the_call, meanwhile=("jobs", "repeat", "jobs")),
-    "race": race,
-    "doubled replies": double_the_replies,
-}

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from .effects import effect_of
 from .gateways import Gateway, SettableClock
 from .kits import Given, Kit
-from .stages import WAYS, Case, Stage
+from .stages import Case, Stage
+from .ways import WAYS
 
 
 async def try_mutation(

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from portico.testing.stages import WAYS, Stage, places
+from portico.testing.stages import Stage
+from portico.testing.ways import WAYS, places
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
 from tests.support.kits import kits
 

@@ -21,7 +21,7 @@ from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from portico.testing import Answer, Commands, Gateway, SettableClock, assert_invariants, run_jobs
 from portico.testing.gateways import SECRET, running_as
-from portico.testing.stages import places
+from portico.testing.ways import places
 from tests.support.kits import MUTATIONS
 
 # Tests import these names of the public harness from here.

@@ -34,9 +34,9 @@ class Restarting(Stage):
         return has_crashed
 
     async def asleep(
-        self, mutation: str, given: Given, command: int
+        self, mutation: str, given: Given, command: int, *, patience: float | None = None, dies: bool = False
     ) -> tuple[asyncio.Task[Answer], Callable[[], None]]:
         """Starts a call that pauses. All later calls are of another process, which does not wait for it."""
-        call, wake = await super().asleep(mutation, given, command)
+        call, wake = await super().asleep(mutation, given, command, patience=patience, dies=dies)
         self.restart()
         return call, wake
