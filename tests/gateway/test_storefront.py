@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.pages import storefront
 from portico.gateway.settings import Settings
 from portico.schema.kinds import Kind
-from tests.support.harness import GatewayClient, running
+from tests.support.harness import IS_SOAK, GatewayClient, running
 from tests.support.processes import chromium, environment, node_modules, run_node, served
 from tests.support.rooms import ROOT
 
@@ -31,6 +32,8 @@ SOURCES = ROOT / "examples" / "storefront" / "src"
 PAGE = ROOT / "docs" / "storefront.md"
 SESSION = "/shop/session.json"
 LOOPBACK = "127.0.0.1"
+# A run checks the accessibility of one of so many parts of the pages, and another run that of another one.
+PARTS = 1 if IS_SOAK else 3
 needs_build = pytest.mark.skipif(
     not storefront.is_built(), reason="the storefront is not built: run `make storefront`, which needs Node.js"
 )
@@ -46,6 +49,7 @@ async def shop(settings: Settings) -> AsyncIterator[GatewayClient]:
         yield gateway
 
 
+@pytest.mark.sample(2)
 @needs_build
 @pytest.mark.parametrize("path", ["/shop", "/shop/", "/shop/c/jazz", "/shop/nothing/here"])
 async def test_the_page_is_at_every_address_and_allows_only_its_own_scripts(shop: GatewayClient, path: str) -> None:
@@ -119,6 +123,7 @@ async def test_nobody_else_gets_a_token(shop: GatewayClient, other: dict[str, st
         assert (answer.status_code, answer.content) == (404, b"")
 
 
+@pytest.mark.sample(2)
 @needs_build
 @pytest.mark.parametrize("subject", ["viktor", "", "admin", "demo%20", "portico"])
 async def test_there_are_tokens_of_no_other_subject(shop: GatewayClient, subject: str) -> None:
@@ -232,7 +237,8 @@ def test_two_members_use_the_storefront_in_a_browser(settings: Settings, tmp_pat
     )
 
     with served(tmp_path / "process", environment(own), command="demo") as gateway:
-        done = run_node(project, "storefront.mjs", browser, f"{gateway.url}/shop", expired, timeout=300)
+        part = str(PARTS), str(random.randrange(PARTS))
+        done = run_node(project, "storefront.mjs", browser, f"{gateway.url}/shop", expired, *part, timeout=300)
         printed = gateway.process.output
 
     assert done.returncode == 0, done.stderr
