@@ -119,6 +119,7 @@ async def test_a_cap_that_is_set_while_pages_load_is_exact_when_it_is_acknowledg
     assert await counted(gateway) == shown
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("is_keyed", [True, False])
 async def test_parallel_impressions_without_a_cap_are_all_counted_for_a_later_one(
     gateway: GatewayClient, other: GatewayClient, *, is_keyed: bool

@@ -280,6 +280,7 @@ async def everything(gateway: GatewayClient) -> AsyncIterator[str]:
             yield json_util.dumps(index)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "user", ["$where", "a.b", "shown.x", "\u202e", " ", "0", "ünïcödé 😀", "x" * 1_000, '{"$gt": ""}', "call-1"]
 )
@@ -292,6 +293,7 @@ async def test_any_text_is_a_user_id(gateway: GatewayClient, user: str) -> None:
     await assert_invariants(gateway)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("is_keyed", [True, False])
 @pytest.mark.parametrize("user", ["", "x" * 1_001, "a\0b"])
 async def test_an_invalid_user_id_is_refused_with_its_path(gateway: GatewayClient, user: str, is_keyed: bool) -> None:

@@ -153,6 +153,7 @@ async def test_a_read_during_which_sessions_are_rolled_up_promises_no_more_than_
     assert stop == 2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("records", [True, False], ids=["with another session", "with the same sessions"])
 async def test_a_run_that_is_suspended_anywhere_and_resumes_late_replaces_nothing_newer(
     scene: Scene, other: GatewayClient, *, records: bool
@@ -236,6 +237,7 @@ async def test_a_run_does_not_rely_on_roll_ups_that_a_change_of_the_primary_undo
     await assert_matches(scene.gateway, model)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(4))
 async def test_runs_at_the_same_time_as_each_other_and_as_recordings_leave_the_right_figures(
     gateway: GatewayClient, other: GatewayClient, seed: int

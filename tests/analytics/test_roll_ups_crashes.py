@@ -20,7 +20,7 @@ from tests.analytics.support.session_cases import (
     stats,
     stored_roll_ups,
 )
-from tests.support.harness import GatewayClient, assert_invariants, stops
+from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants, stops
 from tests.support.interruptions import crashing, stopping
 from tests.support.stored import empty
 
@@ -78,7 +78,9 @@ async def test_a_run_that_crashes_anywhere_twice_is_finished_by_the_next(
     snapshot = Snapshot(gateway.db, COLLECTIONS)
     await snapshot.take()
     crashes = 0
-    for first, second in itertools.product(range(6), repeat=2):
+    every_pair = list(itertools.product(range(6), repeat=2))
+    pairs = every_pair if IS_SOAK else [(first, random.randrange(6)) for first in range(6)]
+    for first, second in pairs:
         await snapshot.restore()
         for stop in (first, second):
             with crashing(gateway, stop) as faulty, stopping():
@@ -92,7 +94,7 @@ async def test_a_run_that_crashes_anywhere_twice_is_finished_by_the_next(
         assert await stored_roll_ups(gateway.db) == whole
         assert await pending(gateway.db) == 0
         await assert_invariants(gateway)
-    assert crashes > 30
+    assert crashes >= len(pairs) * 5 / 6
 
 
 @pytest.mark.sample(3)

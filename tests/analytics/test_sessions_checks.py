@@ -174,6 +174,7 @@ async def run_once(gateway: GatewayClient) -> None:
         await roll_up(gateway)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("level", LEVELS)
 async def test_the_doctor_finds_and_repairs_missing_roll_ups(
     rolled_up: GatewayClient, model: Model, level: str

@@ -19,9 +19,26 @@ def test_the_member_again(member: int) -> None:
     assert member in range(9)
 
 
+GROUPED = [
+    pytest.param(name, number, marks=pytest.mark.sample(2, group=name))
+    for name, count in {"pair": 2, "trio": 3}.items()
+    for number in range(count)
+]
+
+
+@pytest.mark.parametrize(("group", "number"), GROUPED)
+def test_a_member_of_a_group(group: str, number: int) -> None:
+    assert (group, number) in {case.values for case in GROUPED}
+
+
 def items_of(request: pytest.FixtureRequest) -> list[pytest.Item]:
     """All tests of this module, also those that this run leaves out."""
     return list(request.session.genitems(request.node.getparent(pytest.Module)))
+
+
+def sampled(items: list[pytest.Item], *, is_grouped: bool) -> set[pytest.Item]:
+    marks = {item: item.get_closest_marker(MARK) for item in items}
+    return {item for item, mark in marks.items() if mark is not None and ("group" in mark.kwargs) == is_grouped}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -30,11 +47,20 @@ def test_tests_of_the_same_members_take_different_ones(request: pytest.FixtureRe
 
     left = left_out(items, seed)
 
-    sampled = {item for item in items if item.get_closest_marker(MARK)}
-    members = [item.name.partition("[")[2] for item in sampled - left]
+    members = [item.name.partition("[")[2] for item in sampled(items, is_grouped=False) - left]
     assert len(members) == len(set(members)) == 6
-    assert left <= sampled
+    assert left <= sampled(items, is_grouped=False) | sampled(items, is_grouped=True)
     assert left == left_out(items[::-1], seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_run_takes_a_part_of_each_group(request: pytest.FixtureRequest, seed: int) -> None:
+    items = items_of(request)
+
+    taken = [item.name for item in sampled(items, is_grouped=True) - left_out(items, seed)]
+
+    assert sum("pair" in name for name in taken) == 1
+    assert sum("trio" in name for name in taken) in {1, 2}
 
 
 def test_the_runs_together_take_every_case(request: pytest.FixtureRequest) -> None:

@@ -161,6 +161,7 @@ async def test_every_reader_sees_the_writes_during_a_split(
         await assert_invariants(gateway)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("passed", [0, 1])
 async def test_a_walk_backwards_misses_no_comments_that_move_behind_it(gateway: GatewayClient, passed: int) -> None:
     """A page is split in one command of the walk, or between two, and comments move to where the walk has been."""

@@ -132,6 +132,7 @@ query ($id: ID!) {
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
 @pytest.mark.parametrize("lost", ["discussions", "products"])
 async def test_removal_between_two_reads_of_a_query_is_not_found_and_not_logged(

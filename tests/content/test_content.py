@@ -113,6 +113,7 @@ async def test_a_path_leads_to_one_node_of_any_type(gateway: GatewayClient) -> N
     assert (await at(gateway, "/docs/about"))["id"] != (await at(gateway, "/about"))["id"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.both_drivers
 @pytest.mark.parametrize(
     "path",

@@ -26,7 +26,7 @@ from tests.support.interruptions import database_of, delayed
 
 pytestmark = pytest.mark.usefixtures("sound")
 Given = dict[str, Any]
-ROUNDS = 400 if IS_SOAK else 25
+ROUNDS = 400 if IS_SOAK else 12
 
 
 def kinds(results: list[Any]) -> Counter[str]:

@@ -118,6 +118,7 @@ def _bombs() -> dict[str, tuple[str, str, str]]:
     }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BOMBS)
 async def test_comparing_any_texts_takes_little_time(name: str) -> None:
     assert _bombs().keys() == set(BOMBS)

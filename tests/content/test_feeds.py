@@ -245,6 +245,7 @@ async def test_an_empty_blog_has_an_empty_feed_that_does_not_change(
     assert blog["updated"][:19] in first.text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "path",
     [

@@ -106,6 +106,7 @@ async def test_what_does_not_declare_it_is_asked_for_each_time(theater: GatewayC
     assert said(answer) == ("private, no-cache", "Accept, Authorization")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("query", "seconds"),
     [

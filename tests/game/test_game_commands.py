@@ -22,7 +22,7 @@ from tests.support.sending import assert_indexed, assert_sends, names, sent
 
 ME = "tester"
 STACKS, TRADES, PAIRS = "game.stacks", "game.trades", "game.trade_pairs"
-LARGE = 1_000_000 if IS_SOAK else 20_000
+LARGE = 1_000_000 if IS_SOAK else 5_000
 PAGE = 50
 
 READS: dict[str, tuple[str, list[str]]] = {

@@ -24,9 +24,9 @@ from tests.support.domains import INVARIANTS
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, some_stops
 from tests.support.interruptions import crashing
 
-RACES = 1_000 if IS_SOAK else 30
+RACES = 1_000 if IS_SOAK else 20
 OWNERS = 12
-TRADES = 1_500 if IS_SOAK else 75
+TRADES = 1_500 if IS_SOAK else 40
 AT_ONCE = 32
 # Every so many trades, one of them looks at a snapshot.
 LOOK_EVERY = 8

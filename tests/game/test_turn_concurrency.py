@@ -26,7 +26,7 @@ from tests.game.support.world import add_character, add_room, change_room, item,
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
 from tests.support.interruptions import interrupted
 
-PLAYERS = 200 if IS_SOAK else 40
+PLAYERS = 200 if IS_SOAK else 20
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableCloc
 from tests.support.interruptions import delayed, interrupted
 from tests.support.kept_answers import caching, follow_changes, keep
 
-STEPS = 400 if IS_SOAK else 60
+STEPS = 400 if IS_SOAK else 30
 
 
 @pytest.mark.parametrize("action", ["pick_up", "drop", "buy", "sell"])

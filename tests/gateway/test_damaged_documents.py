@@ -92,6 +92,7 @@ async def test_a_job_settles_healthy_documents_behind_damaged_ones(
     assert await gateway.db[collection].find_one({"_id": healthy["_id"], **query}) is None
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("collection", ["products", "categories"])
 @pytest.mark.parametrize("at_once", [3, 500])
 async def test_the_words_of_healthy_documents_behind_damaged_ones_are_collected(

@@ -57,6 +57,7 @@ CHANGES: dict[str, Callable[[Documents], Any]] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 async def test_the_next_test_finds_no_documents_and_the_indexes_of_the_domains(
     settings: Settings, database: Documents, change: Callable[[Documents], Any]

@@ -279,7 +279,7 @@ async def test_an_import_goes_on_when_a_command_has_timed_out(
     """While it waits, the jobs of a gateway settle what the first try of the batch has left."""
     monkeypatch.setattr(runs, "pause", lambda _seconds: importing.jobs())
     records = RECORDS[kind]
-    for stop in some_stops(2):
+    for stop in some_stops(4):
         await rebuild(importing.gateway)
         lost: list[NetworkTimeout] = []
 

@@ -16,7 +16,7 @@ from portico.loaders.batching import Loader
 from tests.support.harness import IS_SOAK, GatewayClient, create_category, create_product, new_key
 
 SHARE = 0.01
-REQUESTS = 1_000 if IS_SOAK else 100
+REQUESTS = 1_000 if IS_SOAK else 50
 PRODUCTS = 20
 # The page of a shop: 20 products with their stock, categories and breadcrumbs, and the caller.
 PAGE = """{

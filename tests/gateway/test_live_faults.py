@@ -39,9 +39,9 @@ from tests.support.sockets import opened, until
 
 # Live queries that are followed, and rounds of faults: in a soak each has all faults, otherwise one of them. Documents
 # change so often before and after a fault.
-QUERIES = 1_000 if IS_SOAK else 20
+QUERIES = 1_000 if IS_SOAK else 10
 ROUNDS = 40 if IS_SOAK else 1
-WRITES = 60 if IS_SOAK else 12
+WRITES = 60 if IS_SOAK else 8
 # How long a client may have an older answer. An election takes a second or two; the driver notices it in ten at most.
 SECONDS = 60.0 if IS_SOAK else 20.0
 # Shows the document that changes each time, so that each client misses something if a fault hides changes.

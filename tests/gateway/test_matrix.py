@@ -23,19 +23,24 @@ SLOW = [*itertools.chain(*zip(CRASHES, PAUSES, strict=True))]
 def ways_of(stage: type[Stage], name: str, run: int) -> list[str]:
     """Returns the ways in which a run tries the case: all of them in a soak.
 
-    Otherwise a run crashes or pauses each case in one way; the runs together take every way. Each run takes some of the
-    places of a call, and others than the last one (`places`).
+    Otherwise a run crashes or pauses each case in one way, and races it or doubles its replies; the runs together take
+    every way. Each run takes some of the places of a call, and others than the last one (`places`).
     """
-    slow = SLOW if IS_SOAK else [SLOW[(run + list(stage.cases).index(name)) % len(SLOW)]]
-    return [*slow, *QUICK]
+    turn = run + list(stage.cases).index(name)
+    return [*WAYS] if IS_SOAK else [ways[turn % len(ways)] for ways in (SLOW, QUICK)]
 
 
-def sampled(stage: type[Stage]) -> Sequence[pytest.MarkDecorator]:
-    return [pytest.mark.sample(stage.sample)] if stage.sample > 1 else []
+def sampled(stage: type[Stage], name: str) -> Sequence[pytest.MarkDecorator]:
+    """Of several cases of one mutation, a run tries every second one."""
+    if stage.sample > 1:
+        return [pytest.mark.sample(stage.sample)]
+    mutation = stage.cases[name].mutation
+    is_alone = [case.mutation for case in stage.cases.values()].count(mutation) == 1
+    return [] if is_alone else [pytest.mark.sample(2, group=f"{stage.__qualname__} {mutation}")]
 
 
 CASES = [
-    pytest.param(stage, name, id=f"{domain}: {name}, {stage.__name__}", marks=sampled(stage))
+    pytest.param(stage, name, id=f"{domain}: {name}, {stage.__name__}", marks=sampled(stage, name))
     for domain, kit in kits().items()
     for stage in kit.stages
     for name in stage.cases

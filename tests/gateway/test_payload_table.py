@@ -211,6 +211,7 @@ async def test_a_deletion_shows_what_has_listed_the_object(
     assert deleted[mutation] == expected
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("mutation", "shown", "prepared"), CRASHED)
 async def test_a_call_that_crashes_shows_the_former_parents_when_it_is_repeated(
     gateway: GatewayClient, clock: SettableClock, mutation: str, shown: str, prepared: Prepare

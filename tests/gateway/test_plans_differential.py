@@ -26,7 +26,7 @@ from tests.support.domains import SCHEMA
 from tests.support.harness import IS_SOAK, GatewayClient, category_input, create_category, create_product
 from tests.support.operations import comparable
 
-OPERATIONS = 400 if IS_SOAK else 48
+OPERATIONS = 400 if IS_SOAK else 32
 SKUS = "{ products(first: 2) { nodes { sku } } }"
 # Invalid values that the test puts at random paths of documents.
 DAMAGE: tuple[Any, ...] = (None, 7, -1.5, "text", [], {}, [None], True, ["a", 3], [["x"]], 2**60)
@@ -80,7 +80,7 @@ async def test_random_selections_get_the_answer_of_the_reference(shop: GatewayCl
 
 
 # graphql-core sometimes does not await the siblings of a failed field. Python warns when it collects their coroutines.
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", [5, 6, 7, 8])

@@ -35,7 +35,7 @@ from tests.support.kills import LEAST_OPERATIONS, Clients, Faults, Part, gateway
 from tests.support.processes import environment, portico
 from tests.support.replica_sets import replica_set
 
-SECONDS = float(os.environ.get("KILLS_SECONDS", "3600" if IS_SOAK else "5"))
+SECONDS = float(os.environ.get("KILLS_SECONDS", "3600" if IS_SOAK else "3"))
 IS_LONG = SECONDS > 60
 PAUSE = 4.0 if IS_LONG else 0.5
 GATEWAYS = 2

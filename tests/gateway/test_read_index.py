@@ -189,6 +189,7 @@ def changes() -> Iterator[Change]:
         yield Change(THINGS, UPDATE, 1, kept, Paths(["title", "sku", "kind"]))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("interest", [by_equality, by_range, by_count, by_window])
 def test_the_cost_of_a_change_hardly_grows_with_the_interests(interest: Callable[[int], Interest]) -> None:
     costs = []

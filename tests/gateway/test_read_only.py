@@ -206,6 +206,7 @@ def test_a_read_only_gateway_serves_with_a_user_who_can_only_read(secured: str, 
 # Names of the core collections
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("driver", ["pymongo", "motor"])
 async def test_core_collections_have_the_prefix_of_the_setting(settings: Settings, driver: Any) -> None:
     prefixed = replace(settings, database=f"{settings.database}_named", core_prefix="portico_", driver=driver)

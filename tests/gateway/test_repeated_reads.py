@@ -83,6 +83,7 @@ def some_rows(rng: random.Random, wanted: Document, limit: int) -> list[Document
     return [stored_form({"_id": key, **document(rng)}) for key in rng.sample(ids, number)][: limit or None]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_run_with_the_interests_of_the_former_one_is_affected_like_one_with_its_own(seed: int) -> None:
     rng = random.Random(seed)

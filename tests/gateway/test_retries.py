@@ -93,6 +93,7 @@ async def _reserve(gateway: GatewayClient) -> tuple[str, Given, str, Document]:
     return "addItemToCart", add_input(await new_cart(gateway), sku), "stock", {"closed": {"op": "another"}}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("write", [_rename, _edit, _restock, _reserve], ids=lambda write: write.__name__)
 @pytest.mark.usefixtures("quick")
 async def test_a_write_that_always_loses_is_a_conflict(
@@ -146,6 +147,7 @@ async def _jobs(gateway: GatewayClient, clock: SettableClock) -> list[Exception]
     return []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stop", range(2, 6))
 @pytest.mark.parametrize("gone", ["source", "destination"])
 async def test_a_transfer_ends_and_loses_no_money_if_an_account_is_deleted(

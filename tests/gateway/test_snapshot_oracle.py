@@ -28,7 +28,7 @@ from tests.support.kept_answers import with_cache
 from tests.support.operations import comparable
 from tests.support.sockets import until
 
-HITS = 20_000 if IS_SOAK else 30
+HITS = 20_000 if IS_SOAK else 15
 QUERIES = 100 if IS_SOAK else 25
 
 

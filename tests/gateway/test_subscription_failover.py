@@ -110,7 +110,7 @@ async def test_eventsource_and_graphql_ws_lose_and_double_nothing_when_they_are_
     project = node_modules("interop")
     discussion, hidden = await open_on_product(gateway, "DOCUMENTS"), await open_on_entry(gateway)
     # All run on one machine; the script cuts ten connections a second at most.
-    count, cuts = (4_000, 1_000) if IS_LONG else (40, 10)
+    count, cuts = (4_000, 1_000) if IS_LONG else (24, 10)
     env = environment(gateway.state.settings)
     with served(tmp_path / "one", env) as one, served(tmp_path / "two", env) as two:
         discussions = discussion, hidden

@@ -187,6 +187,7 @@ async def test_the_metrics_show_each_gateway_alone(pair: Pair) -> None:
     assert [float(line.split()[-1]) for line in ran] == [3, 0]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("gone", ["everything", "catalog"])
 async def test_a_gateway_serves_after_the_other_is_closed(pair: Pair, gone: str, clock: SettableClock) -> None:
     left = pair.catalog if gone == "everything" else pair.everything

@@ -126,6 +126,7 @@ async def test_a_busy_provider_is_retried_within_the_call(
 UNKNOWN = ["drop", "hang", "hang-late", "garbled", "pending"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("token", UNKNOWN)
 async def test_a_retry_asks_the_provider_again_if_the_outcome_was_unknown(
     shop: GatewayClient, service: PaymentService, token: str
@@ -151,6 +152,7 @@ async def test_a_retry_asks_the_provider_again_if_the_outcome_was_unknown(
     await assert_sold_once(shop, service, cart, sku)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("token", UNKNOWN)
 async def test_a_job_finds_the_outcome_if_nobody_retries(
     shop: GatewayClient, service: PaymentService, token: str

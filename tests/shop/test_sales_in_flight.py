@@ -134,6 +134,7 @@ async def test_a_checkout_by_account_shows_all_its_effects_before_anything_is_se
     await assert_settled(gateway)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("settles", [True, False])
 async def test_an_order_can_be_cancelled_wherever_its_checkout_has_stopped(
     gateway: GatewayClient, *, settles: bool

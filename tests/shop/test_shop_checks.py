@@ -115,6 +115,7 @@ transfer {transfer}: it has paid for a checkout, but there is no order""",
 MENDED = {"no job finds a pending cart", "an expired cart holds units"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", DAMAGE)
 async def test_inconsistencies_are_reported_and_repaired_if_that_is_safe(
     gateway: GatewayClient, ids: dict[str, Any], name: str

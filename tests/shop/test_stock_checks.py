@@ -49,6 +49,7 @@ async def repair_all(gateway: GatewayClient) -> None:
             await problem.repair()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
@@ -191,6 +192,7 @@ async def test_a_stock_that_changes_constantly_is_reported_as_open(
     assert {line[:4] for line in printed.getvalue().splitlines() if line[:1] != " "} == {"ok  "}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize("pace", [0, 0.005])
 async def test_a_shop_in_use_has_no_problems(gateway: GatewayClient, pace: float) -> None:

@@ -16,11 +16,13 @@ from portico.schema.kinds import Kind
 from tests.social.support.post_reads import as_member, post_id
 from tests.social.support.posts import deliver, later, op, write_comment, write_post
 from tests.social.support.social import block, join, user_id
-from tests.support.harness import GatewayClient
+from tests.support.harness import IS_SOAK, GatewayClient
 
 _ARGUMENTS = "$first: Int, $after: String, $last: Int, $before: String"
 _PASSED = "first: $first, after: $after, last: $last, before: $before"
 _INFO = "pageInfo { hasNextPage hasPreviousPage startCursor endCursor }"
+# How often a list changes, and is read again.
+STEPS = 25 if IS_SOAK else 12
 # How a list is read: the text before the list, its field, the selection on a row, and the braces that it closes.
 LISTS = {
     "wall": ("user(id: $id) {", "wall", "id"),
@@ -134,7 +136,7 @@ async def test_pages_in_both_directions_are_those_of_a_list(gateway: GatewayClie
     for number in range(80 if lists.is_of_comments else 40 if lists.author == "foe" else 12):
         await lists.add(lists.unseen if number % 4 == 3 else lists.author)
     await block(gateway.db, "v", "foe")
-    for _ in range(25):
+    for _ in range(STEPS):
         await lists.learn()
         for _ in range(4):
             await lists.check(rng)

@@ -128,6 +128,7 @@ async def _add_hidden(gateway: GatewayClient, count: int) -> None:
     await gateway.db["social.news"].insert_many([fan_out.entry_of(post, "v") for post in posts])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["wall of v", "newsFeed"])
 async def test_a_page_behind_posts_of_strangers_is_full_and_costs_the_same_however_many_they_are(
     gateway: GatewayClient, name: str

@@ -16,7 +16,7 @@ from tests.support.sending import assert_sends, names
 
 ME = "tester"
 MEMBERS, RELATIONS, RATES = "social.members", "social.relations", "social.rates"
-LARGE = 100_000 if IS_SOAK else 20_000
+LARGE = 100_000 if IS_SOAK else 5_000
 # Index keys and documents that a page of 20 members examines at most, among them the members themselves.
 MOST_EXAMINED = 250
 # The shard key begins with the member. So these go to the shards with the member's relations: one, or few.

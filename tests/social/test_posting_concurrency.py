@@ -187,6 +187,7 @@ async def test_whoever_follows_an_author_before_a_post_has_it_and_nobody_lacks_o
 DAY = timedelta(days=1)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("merged", [False, True], ids=["by entries", "by merging on read"])
 async def test_a_delivery_that_crashes_anywhere_is_finished_by_the_next(db: Database, *, merged: bool) -> None:
     await add_members(db, "max", "gone")

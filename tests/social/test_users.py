@@ -73,6 +73,7 @@ async def test_a_new_name_is_marked_for_the_copies_in_posts(gateway: GatewayClie
     assert await gateway.db["social.members"].count_documents({"renamed.at": {"$type": "date"}}) == 1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("given", "path"),
     [
@@ -120,6 +121,7 @@ async def test_what_a_member_changes_needs_a_token_and_a_member(gateway: Gateway
         assert stranger == {"__typename": "NotFound", "message": "You are not a member yet. Call `join` first."}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["a.b", "$x", "_id", "$$ROOT", "👩‍👩‍👧", "c" * 64, "ü" * 64, "__proto__", "0"])
 async def test_a_circle_can_have_any_name(gateway: GatewayClient, name: str) -> None:
     await join(gateway.db, "ada", "bo", "cy")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import html
 import random
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import pytest
 
 from bench import sources
 from bench.dataset import shared_folder
+from tests.support.harness import IS_SOAK
 
+T = TypeVar("T")
 Line = dict[str, Any]
 
 
@@ -39,6 +43,12 @@ def electronics_categories() -> list[Line]:
     ]
 
 
+def some(records: Iterable[T], of: int) -> list[T]:
+    """Returns every n-th record for n = `of`, and others in each run. In a soak, returns all of them."""
+    found = list(records)
+    return found if IS_SOAK else found[random.randrange(of) :: of]
+
+
 @dataclass(frozen=True)
 class Catalog:
     """The lines to import, and the source record of each product, by SKU."""
@@ -48,6 +58,27 @@ class Catalog:
     films: dict[str, Line]
     albums: dict[str, Line]
     groceries: dict[str, Line]
+
+    def below(self, products: Iterable[Line]) -> Counter[str]:
+        """Returns how many of the products are in each category or below it."""
+        parents = {one["slug"]: one.get("parent") for one in self.categories}
+        found: Counter[str] = Counter()
+        for product in products:
+            above = set()
+            for own in product["categories"]:
+                slug = own
+                while slug is not None:
+                    above.add(slug)
+                    slug = parents[slug]
+            found.update(above)
+        return found
+
+    def some(self, of: int) -> Catalog:
+        """Returns every n-th product for n = `of`, and others in each run. In a soak, returns all of them."""
+        products = some(self.products, of)
+        skus = {one["sku"] for one in products}
+        kept = ({sku: rows[sku] for sku in rows if sku in skus} for rows in (self.films, self.albums, self.groceries))
+        return Catalog(self.categories, products, *kept)
 
 
 def catalog() -> Catalog:
