@@ -25,6 +25,7 @@ from bson import Timestamp
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import PyMongoError
 
+from .change_times import is_of_another_history, newest_time, token_time
 from .changes import (
     ChangesLost,
     ChangeSource,
@@ -34,10 +35,7 @@ from .changes import (
     accepted,
     events_of,
     is_lost,
-    is_of_another_history,
-    newest_time,
     pipeline,
-    token_time,
     watched,
 )
 from .documents import Database, Document

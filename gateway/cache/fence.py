@@ -38,7 +38,8 @@ from portico.gateway.mongo.pings import Pinged, ordered
 from portico.gateway.reads.feed import PATHS, change_of
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.interests import ALL, Change
-from portico.resolvers.changes import ChangeSource, pipeline, token_time
+from portico.resolvers.change_times import token_time
+from portico.resolvers.changes import ChangeSource, pipeline
 from portico.resolvers.documents import Document
 from portico.resolvers.tasks import end
 

@@ -34,7 +34,8 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.changes import AWAIT_MS, ChangeSource, accepted, is_ahead, is_lost, open_stream
+from portico.resolvers.change_times import is_ahead
+from portico.resolvers.changes import AWAIT_MS, ChangeSource, accepted, is_lost, open_stream
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifying import NotificationSource
 from portico.resolvers.tasks import end
