@@ -199,7 +199,7 @@ class Write(FieldExtension):
         refusal: errors.DomainError | None = None
         try:
             try:
-                result = await self._result(call, record, work, kwargs)
+                result = await self._result(call, record, work, info, kwargs)
                 outcome = record_of(core(info).schema, result)
                 # The record that decides shows the outcome to a repeated call.
                 is_shown = record is None and self._is_decided is not None
@@ -219,7 +219,7 @@ class Write(FieldExtension):
         return result
 
     async def _result(
-        self, call: idempotency.Call, record: OperationRecord | None, work: Work, kwargs: dict[str, Any]
+        self, call: idempotency.Call, record: OperationRecord | None, work: Work, info: Info, kwargs: dict[str, Any]
     ) -> Any:
         """Does the work. If the call has taken the operation over and is refused, does it once more.
 
@@ -230,7 +230,7 @@ class Write(FieldExtension):
         try:
             return await work()
         except errors.DomainError as error:
-            if is_first or error.is_retryable or any(uploads_in(kwargs)):
+            if is_first or _shown_as(info, error) is None or any(uploads_in(kwargs)):
                 raise
         return await work()
 
@@ -336,15 +336,21 @@ def _key_of(given: Any) -> str | None:
     return key
 
 
+def _shown_as(info: Info, error: errors.DomainError) -> str | None:
+    """Returns the type of an error that is the answer. None if a retry may succeed, or no type represents it."""
+    name = member_name(type(error))
+    return name if name in core(info).schema.type_map and not error.is_retryable else None
+
+
 def _refusal_record(info: Info, error: errors.DomainError) -> Document:
     """Returns the stored form of an error that is the answer.
 
-    Raises the error itself if it is no answer: a retry may succeed, or no type of the schema represents it.
+    Raises the error itself if it is no answer: see `_shown_as`.
     """
-    schema, shown_as = core(info).schema, member_name(type(error))
-    if error.is_retryable or shown_as not in schema.type_map:
+    shown_as = _shown_as(info, error)
+    if shown_as is None:
         raise error
-    facts = record_values(schema, shown_as, error.to_record())
+    facts = record_values(core(info).schema, shown_as, error.to_record())
     return {"error": {"type": errors.name_of(type(error)), "facts": facts}}
 
 
