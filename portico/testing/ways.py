@@ -156,29 +156,37 @@ async def pause_two_calls(stage: Stage, name: str, whole: bool, *, dies: bool) -
     """
     one = _Try(stage, name)
     for first in places(4, whole=whole):
-        for second in places(4):
-            given = await stage.set(name)
-            call, wake = await stage.asleep(one.mutation, given, first, dies=dies)
-            if call.done():
-                assert first > stage.least[1]
-                return first
-            stage.clock.advance(seconds=RECOVERY_SECONDS)
-            other, wake_other = await stage.asleep(one.mutation, given, second, patience=_PATIENCE_SECONDS)
-            is_over = other.done()
-            wake()
-            # It may wait for the other one.
-            await asyncio.wait({call}, timeout=_PATIENCE_SECONDS)
-            wake_other()
-            for answer in (await other, *(() if dies else (await call,))):
-                # Either may be told to try again.
-                if answer.codes not in (["OPERATION_UNDER_WAY"], ["CONFLICT"]):
-                    one.assert_resumed(answer, (first, second))
-            await call
-            await one.repeat(given, (first, second))
-            await one.finish((first, second), leaves=dies)
-            if is_over:
-                break
-    raise AssertionError
+        seconds, has_paused, is_over = places(4), True, False
+        while has_paused and not is_over:
+            has_paused, is_over = await _pause_both(one, first, next(seconds), dies=dies)
+        if not has_paused:
+            break
+    assert first > stage.least[1]
+    return first
+
+
+async def _pause_both(one: _Try, first: int, second: int, *, dies: bool) -> tuple[bool, bool]:
+    """Returns whether the first call has paused before this command, and whether the second one ended before its."""
+    stage, place = one.stage, (first, second)
+    given = await stage.set(one.name)
+    call, wake = await stage.asleep(one.mutation, given, first, dies=dies)
+    if call.done():
+        return False, False
+    stage.clock.advance(seconds=RECOVERY_SECONDS)
+    other, wake_other = await stage.asleep(one.mutation, given, second, patience=_PATIENCE_SECONDS)
+    is_over = other.done()
+    wake()
+    # It may wait for the other one.
+    await asyncio.wait({call}, timeout=_PATIENCE_SECONDS)
+    wake_other()
+    answers = [await other, await call]
+    for answer in answers[:1] if dies else answers:
+        # Either may be told to try again.
+        if answer.codes not in (["OPERATION_UNDER_WAY"], ["CONFLICT"]):
+            one.assert_resumed(answer, place)
+    await one.repeat(given, place)
+    await one.finish(place, leaves=dies)
+    return True, is_over
 
 
 async def race(stage: Stage, name: str, _whole: bool) -> int:
