@@ -154,6 +154,9 @@ class Exchange(RequestResponseCycle):
         body = message.get("body", b"")
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain_for(len(body))
+        if self.transport.is_closing():
+            # A broken connection refuses writes before it says that it is lost.
+            self.disconnected = True
         head, self._head = self._head, None
         if head is None:
             if self._hold(message):
