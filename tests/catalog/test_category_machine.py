@@ -110,6 +110,8 @@ class Hierarchy(Machine):
     possible: list[Tree] = field(default_factory=lambda: [{}])
     crashed: list[Call] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
+    # The categories that a call may have deleted.
+    deleted: set[str] = field(default_factory=set)
     ids: dict[str, str | None] = field(
         default_factory=lambda: {ROOT: None, "nothing": Kind.encode_id("Category", ObjectId())}
     )
@@ -123,6 +125,8 @@ class Hierarchy(Machine):
             self.known.append(key)
             return Call("createCategory", key, key, f"Name {step.text}", f"slug-{step.text}", parent)
         own = await self.named(self.known[step.subject % len(self.known)])
+        if step.mutation == "deleteCategory":
+            self.deleted.add(own)
         return Call(step.mutation, key, own, f"Name {step.text}", f"slug-{step.text}", parent)
 
     async def named(self, node: str) -> str:
@@ -209,6 +213,9 @@ class Hierarchy(Machine):
         kept = [after for _, answer, after in outcomes if answer == outcome]
         if is_done(outcome):
             kept += [tree for tree in self.possible if self.shows(tree, call)]
+        elif outcome == "NotFound" and call.mutation == "createCategory" and call.id in self.deleted:
+            # It was carried out before, and the category has been deleted since.
+            kept += [tree for tree in self.possible if call.id not in tree]
         self.possible = unique(kept)
         assert self.possible, (call, outcome)
         await self.settle()
