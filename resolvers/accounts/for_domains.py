@@ -8,6 +8,7 @@ from typing import cast
 from bson import ObjectId
 
 from portico.resolvers.documents import Database
+from portico.resolvers.errors import NotFound
 
 from . import accounts, transfers
 from .accounts import AccountDocument
@@ -56,6 +57,9 @@ async def transfer(
               destination would hold too much), InsufficientFunds: all final. Conflict: retry.
     Writes:   transfers, accounts; a settlement.
     """
+    if not owner:
+        # The accounts of domains have no owner, and neither has an anonymous caller.
+        raise NotFound("Account", str(source_id))
     moved = await transfers.transfer(
         db,
         owner=owner,

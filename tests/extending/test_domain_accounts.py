@@ -98,3 +98,15 @@ async def test_what_became_of_a_transfer_is_found_by_its_operation(theater: Gate
     assert (settled["_id"], settled["state"], settled["amount"]) == (paid["_id"], "SETTLED", 30)
     assert (refused["state"], refused["refused"]) == ("CANCELLED", "funds")
     assert missing is None
+
+
+async def test_a_caller_without_a_subject_takes_nothing_from_the_account_of_a_domain(theater: GatewayClient) -> None:
+    await open_account_of_the_box_office(theater)
+    mine = await open_account_of_owner(theater.db, 100)
+    await pay(theater, mine, operation_id=marks.random_operation_id())
+    stolen = {"owner": None, "destination_id": key_in("Account", mine), "operation_id": marks.random_operation_id()}
+
+    with pytest.raises(NotFound):
+        await pay(theater, BOX_OFFICE, **stolen)
+
+    assert await balances(theater.db, mine, BOX_OFFICE) == [70, 30]
